@@ -1,0 +1,44 @@
+"""A skipped test fails the run in CI: what was not run shows nothing about durability."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Watch for skips and expected failures where the environment variable `CI` is `true`."""
+    if os.environ.get("CI") == "true":
+        config.pluginmanager.register(_SkipWatch())
+
+
+class _SkipWatch:
+    """Collects the ids of what was skipped or failed as expected, and fails the session."""
+
+    def __init__(self) -> None:
+        self._skipped: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.skipped or hasattr(report, "wasxfail"):
+            self._skipped.append(report.nodeid)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.skipped:
+            self._skipped.append(report.nodeid)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        passed = session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
+        if self._skipped and passed:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        if self._skipped:
+            terminalreporter.section("skipped tests fail this run", red=True)
+            for nodeid in self._skipped:
+                terminalreporter.line(nodeid)
