@@ -1,0 +1,1 @@
+"""The records of a thread: identifiers, bounds, bounded JSON, payload families, envelope."""
