@@ -1,0 +1,1 @@
+"""The ports as Protocols, and the values that cross them."""
