@@ -1,0 +1,143 @@
+"""Imports: batches staged under an invisible generation, published by one transaction (ARC-4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yielded_core.digest import EMPTY_TAIL_DIGEST
+from yielded_core.errors import AppendConflict, StorageCorrupt
+from yielded_core.log.append import Accepted, ThreadState, decide_append
+from yielded_core.log.retention import decide_import, decide_publish, require_staged
+from yielded_core.ports.values import ImportState, Tail, ThreadTail
+from yielded_core.records.identifiers import Digest
+from yielded_storage_sqlite import statements as sql
+from yielded_storage_sqlite.log_writes import (
+    find_thread,
+    find_tombstone,
+    known_batch,
+    taken_record,
+    write_batch,
+)
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+    from yielded_core.ports.values import PreparedBatch
+    from yielded_core.records.identifiers import ThreadId
+
+
+def begin_import(connection: sqlite3.Connection, archive: ThreadTail) -> ImportState:
+    """Begin to stage an archive, or resume it."""
+    thread = archive.thread_id
+    found = _find_import(connection, thread)
+    destination = find_thread(connection, thread)
+    tombstone = find_tombstone(connection, thread)
+    staged = None if found is None else found[1]
+    if decide_import(archive, destination, tombstone, staged):
+        (generation,) = connection.execute(sql.NEXT_GENERATION, {"thread": thread}).fetchone()
+        tail = (archive.epoch, archive.sequence, bytes.fromhex(archive.digest))
+        empty = (0, bytes.fromhex(EMPTY_TAIL_DIGEST))
+        connection.execute(sql.INSERT_IMPORT, (thread, generation, *tail, *empty))
+    return _import_state(connection, thread)
+
+
+def stage_batches(
+    connection: sqlite3.Connection,
+    thread: ThreadId,
+    batches: Sequence[tuple[PreparedBatch, int]],
+) -> ImportState:
+    """Stage batches after those staged before; the rules of an append hold."""
+    state = _staged_state(connection, thread)
+    for batch, epoch in batches:
+        decision = decide_append(
+            state,
+            batch,
+            state.tail,
+            known=known_batch(connection, state, batch),
+            taken=taken_record(connection, state, batch),
+        )
+        if not isinstance(decision, Accepted):
+            raise AppendConflict(thread, "batch-digest", state.sequence, state.digest)
+        write_batch(connection, state, batch, decision, epoch)
+        tail = decision.tail
+        state = ThreadState(
+            thread,
+            state.generation,
+            state.epoch,
+            tail.sequence,
+            tail.digest,
+            tail.sequence,
+            0,
+        )
+    connection.execute(sql.MOVE_STAGED, (state.sequence, bytes.fromhex(state.digest), thread))
+    return _import_state(connection, thread)
+
+
+def publish_import(connection: sqlite3.Connection, thread: ThreadId) -> ThreadTail:
+    """Make a completely staged import visible."""
+    state = _staged_state(connection, thread)
+    found = _find_import(connection, thread)
+    if found is None:
+        raise StorageCorrupt("an import is neither staged nor missing")
+    destination = find_thread(connection, thread)
+    tombstone = find_tombstone(connection, thread)
+    tail = decide_publish(found[1], state.tail, destination, tombstone)
+    if destination is not None:
+        connection.execute(sql.INSERT_GARBAGE, (thread, destination.generation))
+    connection.execute(
+        sql.PUBLISH_THREAD,
+        (
+            thread,
+            state.generation,
+            tail.epoch,
+            tail.sequence,
+            bytes.fromhex(tail.digest),
+            tail.sequence,
+        ),
+    )
+    connection.execute(sql.DELETE_IMPORT, (thread,))
+    return tail
+
+
+def discard_import(connection: sqlite3.Connection, thread: ThreadId) -> None:
+    """Forget a staged import; its rows are purged afterwards."""
+    found = _find_import(connection, thread)
+    if found is not None:
+        connection.execute(sql.INSERT_GARBAGE, (thread, found[0]))
+        connection.execute(sql.DELETE_IMPORT, (thread,))
+
+
+def find_import_state(connection: sqlite3.Connection, thread: ThreadId) -> ImportState | None:
+    """Return how far an import was staged, or None."""
+    found = _find_import(connection, thread)
+    if found is None:
+        return None
+    _, archive, staged = found
+    return ImportState(thread, archive.tail, staged, archive.tail == staged)
+
+
+def _import_state(connection: sqlite3.Connection, thread: ThreadId) -> ImportState:
+    return require_staged(thread, find_import_state(connection, thread))
+
+
+def _staged_state(connection: sqlite3.Connection, thread: ThreadId) -> ThreadState:
+    _import_state(connection, thread)
+    found = _find_import(connection, thread)
+    if found is None:
+        raise StorageCorrupt("an import is neither staged nor missing")
+    generation, archive, tail = found
+    return ThreadState(
+        thread, generation, archive.epoch, tail.sequence, tail.digest, tail.sequence, 0
+    )
+
+
+def _find_import(
+    connection: sqlite3.Connection, thread: ThreadId
+) -> tuple[int, ThreadTail, Tail] | None:
+    row = connection.execute(sql.IMPORT, (thread,)).fetchone()
+    if row is None:
+        return None
+    generation, epoch, sequence, digest, staged, staged_digest = row
+    archive = ThreadTail(thread, sequence, Digest(digest.hex()), epoch)
+    return generation, archive, Tail(staged, Digest(staged_digest.hex()))

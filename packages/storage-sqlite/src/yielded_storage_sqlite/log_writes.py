@@ -1,0 +1,209 @@
+"""The thread log's mutations as whole functions over one connection: evidence, rule, rows.
+
+Each runs inside a savepoint that the writer opened; a rule that refuses raises, and the savepoint
+is rolled back. No function awaits, commits or looks at a clock.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yielded_core.digest import EMPTY_TAIL_DIGEST
+from yielded_core.log.append import (
+    Accepted,
+    KnownBatch,
+    ThreadState,
+    check_fence,
+    decide_append,
+    decide_materialize,
+    require_live,
+)
+from yielded_core.log.facts import facts_of
+from yielded_core.log.progress import RunProgress, advance_runs, check_handoffs, runs_of
+from yielded_core.ports.values import Appended, Tail, ThreadTail
+from yielded_core.records.identifiers import Digest
+from yielded_storage_sqlite import statements as sql
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+    from yielded_core.log.facts import RecordFacts
+    from yielded_core.ports.values import PreparedBatch
+    from yielded_core.records.identifiers import RecordId, RunId, ThreadId
+
+
+def find_thread(connection: sqlite3.Connection, thread: ThreadId) -> ThreadState | None:
+    """Return the row of a live thread, or None."""
+    row = connection.execute(sql.THREAD, (thread,)).fetchone()
+    if row is None:
+        return None
+    generation, epoch, sequence, digest, indexed, revision = row
+    return ThreadState(thread, generation, epoch, sequence, Digest(digest.hex()), indexed, revision)
+
+
+def find_tombstone(connection: sqlite3.Connection, thread: ThreadId) -> Tail | None:
+    """Return the last tail of a deleted thread, or None."""
+    row = connection.execute(sql.TOMBSTONE, (thread,)).fetchone()
+    return None if row is None else Tail(row[1], Digest(row[2].hex()))
+
+
+def live_thread(connection: sqlite3.Connection, thread: ThreadId) -> ThreadState:
+    """Return the row of a live thread; else ThreadNotMaterialized or ThreadDeleted."""
+    state = find_thread(connection, thread)
+    if state is not None:
+        return state
+    return require_live(thread, None, find_tombstone(connection, thread))
+
+
+def materialize(connection: sqlite3.Connection, thread: ThreadId, epoch: int) -> ThreadTail:
+    """Register a thread, or take it over at a higher epoch (LOG-1)."""
+    state = find_thread(connection, thread)
+    if state is None:
+        tombstone = find_tombstone(connection, thread)
+        if tombstone is not None:
+            require_live(thread, None, tombstone)
+        decide_materialize(thread, None, epoch)
+        empty = bytes.fromhex(EMPTY_TAIL_DIGEST)
+        connection.execute(sql.INSERT_THREAD, (thread, 1, epoch, 0, empty, 0, 0))
+        return ThreadTail(thread, 0, EMPTY_TAIL_DIGEST, epoch)
+    if decide_materialize(thread, state.epoch, epoch):
+        connection.execute(sql.SET_EPOCH, (epoch, thread))
+    return ThreadTail(thread, state.sequence, state.digest, max(epoch, state.epoch))
+
+
+def append(
+    connection: sqlite3.Connection,
+    thread: ThreadId,
+    batch: PreparedBatch,
+    expected: Tail,
+    epoch: int,
+) -> Appended:
+    """Commit a whole batch at the expected tail (LOG-2 to LOG-5, LOG-16)."""
+    state = live_thread(connection, thread)
+    check_fence(state, epoch)
+    decision = decide_append(
+        state,
+        batch,
+        expected,
+        known=known_batch(connection, state, batch),
+        taken=taken_record(connection, state, batch),
+    )
+    if isinstance(decision, Appended):
+        return decision
+    tail = decision.tail
+    connection.execute(
+        sql.MOVE_TAIL, (tail.sequence, bytes.fromhex(tail.digest), tail.sequence, thread)
+    )
+    write_batch(connection, state, batch, decision, epoch)
+    return Appended(decision.first_sequence, tail, replayed=False)
+
+
+def write_batch(
+    connection: sqlite3.Connection,
+    state: ThreadState,
+    batch: PreparedBatch,
+    accepted: Accepted,
+    epoch: int,
+) -> None:
+    """Write the rows of an accepted batch, its index rows and its runs' progress."""
+    key = (state.thread_id, state.generation)
+    first = accepted.first_sequence
+    facts = [facts_of(first + index, encoded) for index, encoded in enumerate(batch.records)]
+    progress = plan_progress(connection, state, facts)
+    connection.execute(
+        sql.INSERT_BATCH,
+        (
+            *key,
+            accepted.tail.sequence,
+            first,
+            batch.batch_id,
+            batch.producer_id,
+            epoch,
+            bytes.fromhex(batch.content_digest),
+            bytes.fromhex(accepted.tail.digest),
+        ),
+    )
+    connection.executemany(
+        sql.INSERT_RECORD,
+        [(*key, fact.sequence, fact.record_id, fact.encoded.wire) for fact in facts],
+    )
+    write_indexes(connection, state, facts, progress)
+
+
+def plan_progress(
+    connection: sqlite3.Connection, state: ThreadState, facts: Sequence[RecordFacts]
+) -> dict[RunId, RunProgress]:
+    """Check facts against LOG-16 and return the progress they lead to; writes nothing."""
+    key = (state.thread_id, state.generation)
+    closed = [fact.closes_handoff for fact in facts if fact.closes_handoff is not None]
+    if closed:
+        known = [
+            name
+            for name in closed
+            if connection.execute(sql.OPEN_HANDOFF, (*key, name)).fetchone() is not None
+        ]
+        check_handoffs(state.thread_id, facts, known)
+    before: dict[RunId, RunProgress] = {}
+    for run in runs_of(facts):
+        row = connection.execute(sql.RUN_PROGRESS, (*key, run)).fetchone()
+        if row is not None:
+            before[run] = RunProgress.decode(row[0])
+    return advance_runs(state.thread_id, facts, before)
+
+
+def write_indexes(
+    connection: sqlite3.Connection,
+    state: ThreadState,
+    facts: Sequence[RecordFacts],
+    progress: dict[RunId, RunProgress],
+) -> None:
+    """Write the index rows of facts in the transaction of the facts themselves."""
+    key = (state.thread_id, state.generation)
+    for fact in facts:
+        at = fact.sequence
+        if fact.run is not None:
+            connection.execute(sql.INSERT_RUN_FACT, (*key, fact.run, at))
+            for call in dict.fromkeys(fact.calls):
+                connection.execute(sql.INSERT_OPERATION_FACT, (*key, fact.run, call, at))
+            if fact.run_input:
+                connection.execute(sql.INSERT_RUN_INPUT, (*key, fact.run, at))
+        if fact.prompt:
+            connection.execute(sql.INSERT_PROMPT_FACT, (*key, at))
+        if fact.continuation is not None:
+            continuation = fact.continuation
+            connection.execute(
+                sql.INSERT_CONTINUATION, (*key, continuation.run_id, at, continuation.revision)
+            )
+        if fact.opens_handoff:
+            connection.execute(sql.INSERT_HANDOFF, (*key, fact.record_id, at))
+        if fact.closes_handoff is not None:
+            connection.execute(sql.CLOSE_HANDOFF, (*key, fact.closes_handoff))
+    for run, moved in progress.items():
+        connection.execute(sql.SET_RUN_PROGRESS, (*key, run, moved.encode()))
+
+
+def known_batch(
+    connection: sqlite3.Connection, state: ThreadState, batch: PreparedBatch
+) -> KnownBatch | None:
+    """Return the stored batch under the id of a batch, or None."""
+    row = connection.execute(
+        sql.KNOWN_BATCH, (state.thread_id, state.generation, batch.batch_id)
+    ).fetchone()
+    if row is None:
+        return None
+    content, first, last, digest = row
+    return KnownBatch(Digest(content.hex()), first, Tail(last, Digest(digest.hex())))
+
+
+def taken_record(
+    connection: sqlite3.Connection, state: ThreadState, batch: PreparedBatch
+) -> RecordId | None:
+    """Return a record id of a batch that the thread already holds, or None."""
+    for encoded in batch.records:
+        record_id = encoded.record.record_id
+        key = (state.thread_id, state.generation, record_id)
+        for statement in (sql.TAKEN_RECORD, sql.TAKEN_ARCHIVED_RECORD):
+            if connection.execute(statement, key).fetchone() is not None:
+                return record_id
+    return None

@@ -1,0 +1,285 @@
+"""The ports of the thread log over one SQLite file."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select
+
+from yielded_core.log import reads
+from yielded_core.log.checkpoints import check_binding, decode_state, encode_checkpoint
+from yielded_core.log.offsets import offset_prefix, sequence_of
+from yielded_core.log.prepared import prepare_batch
+from yielded_core.observing import follow
+from yielded_core.ports.values import (
+    Appended,
+    ArchiveRange,
+    CapturedThread,
+    Checkpoint,
+    ImportState,
+    IndexState,
+    ThreadTail,
+    Tombstone,
+)
+from yielded_core.records.bounds import PAGE_RECORDS
+from yielded_core.records.identifiers import ThreadId, check_epoch, check_identifier
+from yielded_core.sql import tables
+from yielded_core.sql.reader import SqlReader, tail_of
+from yielded_core.sql.snapshot import hex_digest, live_snapshot, staged_snapshot, thread_state
+from yielded_storage_sqlite import import_writes, log_writes, maintenance_writes
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from yielded_core.log.progress import RunProgress
+    from yielded_core.ports.threads import ThreadReader
+    from yielded_core.ports.values import Batch, PreparedBatch, Tail
+    from yielded_core.records.envelope import StoredRecord
+    from yielded_core.records.identifiers import Digest, Offset, RunId
+    from yielded_core.sql.snapshot import Snapshot
+    from yielded_storage_sqlite.file import StoreFile
+
+
+class _LiveSnapshots:
+    """Snapshots of live threads."""
+
+    def __init__(self, file: StoreFile) -> None:
+        self._file = file
+
+    @property
+    def incarnation(self) -> str:
+        """Identity of the store's timeline."""
+        return self._file.incarnation
+
+    def snapshot(self, thread: ThreadId) -> AbstractAsyncContextManager[Snapshot]:
+        """Open a snapshot of a live thread."""
+        return self._file.reading(partial(live_snapshot, thread=thread))
+
+
+class _StagedSnapshots(_LiveSnapshots):
+    """Snapshots of staged imports (ARC-8)."""
+
+    def snapshot(self, thread: ThreadId) -> AbstractAsyncContextManager[Snapshot]:
+        """Open a snapshot of a staged import."""
+        return self._file.reading(partial(staged_snapshot, thread=thread))
+
+
+class SqliteThreads(SqlReader):
+    """ThreadStore over one SQLite file."""
+
+    def __init__(self, file: StoreFile) -> None:
+        super().__init__(_LiveSnapshots(file))
+        self._file = file
+
+    async def materialize(self, thread: ThreadId, *, epoch: int) -> ThreadTail:
+        """Register a thread, or take it over at a higher epoch (LOG-1)."""
+        check_identifier(thread, "thread id")
+        check_epoch(epoch)
+        return await self._file.write(partial(log_writes.materialize, thread=thread, epoch=epoch))
+
+    async def append(
+        self, thread: ThreadId, batch: Batch | PreparedBatch, *, expected: Tail, epoch: int
+    ) -> Appended:
+        """Commit a whole batch at the expected tail (LOG-2 to LOG-7)."""
+        check_identifier(thread, "thread id")
+        check_epoch(epoch)
+        prepared = prepare_batch(batch)
+        return await self._file.write(
+            lambda connection: log_writes.append(connection, thread, prepared, expected, epoch),
+            touches=thread,
+        )
+
+    async def observe(
+        self, thread: ThreadId, *, after: Offset | None = None
+    ) -> AsyncIterator[StoredRecord]:
+        """Deliver every record after an offset, stored and new, until cancelled (LOG-9)."""
+        check_identifier(thread, "thread id")
+        prefix = offset_prefix(self._file.incarnation, thread)
+        position = 0 if after is None else sequence_of(after, prefix, thread)
+        async with self._open(thread) as snapshot:
+            reads.check_through(snapshot.state, position)
+        with self._file.observing(thread) as news:
+            async for record in follow(self, thread, position, news):
+                yield record
+
+    async def threads(
+        self, *, after: ThreadId | None = None, limit: int = 256
+    ) -> tuple[ThreadTail, ...]:
+        """Return threads by id (LOG-19)."""
+        reads.check_limit(limit, PAGE_RECORDS)
+        columns = tables.threads.c
+        listed = select(tables.threads).order_by(columns.thread_id).limit(limit)
+        if after is not None:
+            listed = listed.where(columns.thread_id > check_identifier(after, "thread id"))
+        async with self._file.connection() as connection:
+            rows = (await connection.execute(listed)).all()
+            return tuple(tail_of(thread_state(row)) for row in rows)
+
+    async def capture(self, thread: ThreadId) -> CapturedThread:
+        """Return the tail and the fact revision that an export binds to (ARC-2)."""
+        async with self._open(thread) as snapshot:
+            return CapturedThread(tail_of(snapshot.state), snapshot.state.fact_revision)
+
+    async def run_progress(self, thread: ThreadId, run: RunId) -> RunProgress | None:
+        """Return the counters that the next continuation of a run builds on (LOG-16)."""
+        check_identifier(run, "run id")
+        async with self._open(thread) as snapshot:
+            reads.require_indexed(snapshot.state, snapshot.state.sequence)
+            return await snapshot.progress(run)
+
+    async def index_state(self, thread: ThreadId) -> IndexState:
+        """Return how far the indexes reach (LOG-17)."""
+        async with self._open(thread) as snapshot:
+            return IndexState(snapshot.state.indexed_through, snapshot.state.sequence)
+
+    async def rebuild_indexes(
+        self, thread: ThreadId, *, restart: bool = False, limit: int = PAGE_RECORDS
+    ) -> IndexState:
+        """Index the next whole batches (LOG-17)."""
+        check_identifier(thread, "thread id")
+        reads.check_limit(limit, PAGE_RECORDS)
+        if restart:
+            await self._file.write(partial(maintenance_writes.drop_indexes, thread=thread))
+        return await self._file.write(
+            partial(maintenance_writes.rebuild_indexes, thread=thread, limit=limit)
+        )
+
+    async def delete_thread(self, thread: ThreadId) -> Tombstone:
+        """Remove a thread and leave a tombstone; the rows go in bounded transactions (ARC-7)."""
+        check_identifier(thread, "thread id")
+        instant = time.time_ns() // 1_000_000
+        tombstone = await self._file.write(
+            partial(maintenance_writes.delete_thread, thread=thread, instant=instant),
+            touches=thread,
+        )
+        await self._file.purge()
+        return tombstone
+
+
+class SqliteArchives:
+    """ArchiveStore over one SQLite file."""
+
+    def __init__(self, file: StoreFile) -> None:
+        self._file = file
+
+    async def seal_range(self, thread: ThreadId, *, through: int) -> ArchiveRange:
+        """Close the oldest open batches (ARC-6)."""
+        check_identifier(thread, "thread id")
+        return await self._file.write(
+            partial(maintenance_writes.seal_range, thread=thread, through=through)
+        )
+
+    async def archive_range(self, thread: ThreadId, *, first: int) -> ArchiveRange:
+        """Copy a sealed range, verify the copy, free the hot rows (ARC-6)."""
+        check_identifier(thread, "thread id")
+        return await self._file.write(
+            partial(maintenance_writes.archive_range, thread=thread, first=first)
+        )
+
+    async def ranges(self, thread: ThreadId) -> tuple[ArchiveRange, ...]:
+        """Return the sealed and archived ranges."""
+        check_identifier(thread, "thread id")
+        columns = tables.ranges.c
+        async with self._file.reading(partial(live_snapshot, thread=thread)) as snapshot:
+            listed = (
+                select(
+                    columns.first_sequence,
+                    columns.last_sequence,
+                    columns.state,
+                    columns.record_count,
+                    columns.byte_count,
+                )
+                .where(columns.thread_id == thread)
+                .where(columns.generation == snapshot.state.generation)
+                .order_by(columns.first_sequence)
+            )
+            rows = (await snapshot.connection.execute(listed)).all()
+            return tuple(ArchiveRange(*row) for row in rows)
+
+    async def import_state(self, thread: ThreadId) -> ImportState | None:
+        """Return the import that is staged for a thread."""
+        check_identifier(thread, "thread id")
+        return await self._file.write(partial(import_writes.find_import_state, thread=thread))
+
+    async def begin_import(self, archive: ThreadTail) -> ImportState:
+        """Begin to stage an archive, or resume it (ARC-4)."""
+        check_identifier(archive.thread_id, "thread id")
+        return await self._file.write(partial(import_writes.begin_import, archive=archive))
+
+    async def stage_batches(
+        self, thread: ThreadId, batches: Sequence[tuple[PreparedBatch, int]]
+    ) -> ImportState:
+        """Stage batches after those staged before, in one transaction."""
+        check_identifier(thread, "thread id")
+        staged = tuple(batches)
+        return await self._file.write(
+            partial(import_writes.stage_batches, thread=thread, batches=staged)
+        )
+
+    def import_reader(self, thread: ThreadId) -> ThreadReader:
+        """Return reads of exactly what would be published (ARC-8)."""
+        check_identifier(thread, "thread id")
+        return SqlReader(_StagedSnapshots(self._file))
+
+    async def publish_import(self, thread: ThreadId) -> ThreadTail:
+        """Make a completely staged import visible in one transaction (ARC-4)."""
+        check_identifier(thread, "thread id")
+        tail = await self._file.write(
+            partial(import_writes.publish_import, thread=thread), touches=thread
+        )
+        await self._file.purge()
+        return tail
+
+    async def discard_import(self, thread: ThreadId) -> None:
+        """Forget a staged import and free its rows."""
+        check_identifier(thread, "thread id")
+        await self._file.write(partial(import_writes.discard_import, thread=thread))
+        await self._file.purge()
+
+
+class SqliteCheckpoints:
+    """CheckpointStore over one SQLite file."""
+
+    def __init__(self, file: StoreFile) -> None:
+        self._file = file
+
+    async def save(self, checkpoint: Checkpoint) -> None:
+        """Save a checkpoint bound to a batch tail (LOG-13)."""
+        check_identifier(checkpoint.thread_id, "thread id")
+        text = encode_checkpoint(checkpoint)
+        await self._file.write(
+            partial(maintenance_writes.save_checkpoint, checkpoint=checkpoint, text=text)
+        )
+
+    async def load(self, thread: ThreadId, *, at_or_before: int | None = None) -> Checkpoint | None:
+        """Return the newest checkpoint at or before a sequence (LOG-13)."""
+        check_identifier(thread, "thread id")
+        columns = tables.checkpoints.c
+        async with self._file.reading(partial(live_snapshot, thread=thread)) as snapshot:
+            newest = (
+                select(tables.checkpoints)
+                .where(columns.thread_id == thread)
+                .where(columns.generation == snapshot.state.generation)
+                .order_by(columns.through_sequence.desc())
+                .limit(1)
+            )
+            if at_or_before is not None:
+                newest = newest.where(columns.through_sequence <= at_or_before)
+            row = (await snapshot.connection.execute(newest)).first()
+            if row is None:
+                return None
+            sequence: int = row.through_sequence
+            state = decode_state(thread, sequence, row.schema_version, row.state)
+            digest = hex_digest(row.tail_digest)
+            checkpoint = Checkpoint(thread, sequence, digest, state, row.created_at)
+            check_binding(checkpoint, snapshot.state.sequence, await _digest_at(snapshot, sequence))
+            return checkpoint
+
+
+async def _digest_at(snapshot: Snapshot, sequence: int) -> Digest | None:
+    rows = await snapshot.batches_between(sequence, sequence, 1)
+    ends = rows and rows[0].last_sequence == sequence
+    return hex_digest(rows[0].tail_digest) if ends else None

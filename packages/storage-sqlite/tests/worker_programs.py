@@ -1,0 +1,233 @@
+"""What the tests do in processes of their own: write, wait, hold locks, observe."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from saboteurs import applied
+from yielded_core.errors import AppendConflict, StorageError
+from yielded_core.ports.values import Tail
+from yielded_core.records.identifiers import ThreadId
+from yielded_storage_sqlite import open_storage
+from yielded_testing.suites.builders import actual_tail, batch, notes
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from contextlib import AbstractContextManager
+
+    from yielded_core.ports.values import Appended, Batch
+    from yielded_core.storage import Storage
+
+Message: TypeAlias = dict[str, Any]
+
+SHARED: Final = ThreadId("shared")
+"""The thread to which every writer of a storm appends."""
+
+
+class Channel:
+    """The worker's end of the two pipes to its test."""
+
+    def __init__(self, reading: int, writing: int) -> None:
+        self._reading = reading
+        self._writing = writing
+        self._text = b""
+
+    def say(self, **message: object) -> None:
+        """Say something; a line at a time, so that a kill never leaves half of one."""
+        os.write(self._writing, json.dumps(message).encode() + b"\n")
+
+    async def hear(self) -> Message | None:
+        """Wait for the next thing that the test says; None once it has hung up."""
+        loop = asyncio.get_running_loop()
+        while b"\n" not in self._text:
+            ready = asyncio.Event()
+            loop.add_reader(self._reading, ready.set)
+            try:
+                await ready.wait()
+            finally:
+                loop.remove_reader(self._reading)
+            piece = os.read(self._reading, 65_536)
+            if not piece:
+                return None
+            self._text += piece
+        line, _, self._text = self._text.partition(b"\n")
+        message: Message = json.loads(line)
+        return message
+
+
+Program: TypeAlias = "Callable[..., Awaitable[None]]"
+
+
+def sabotage(name: str | None) -> AbstractContextManager[None]:
+    """Make the adapter wrong in the way that a saboteur is, if one is named."""
+    return nullcontext() if name is None else applied(name)
+
+
+def storm_batch(thread: str, number: int) -> Batch:
+    """Return the batch of a storm that bears this number: the same in every process."""
+    size = 1 + number % 4
+    details = "x" * (number * 37 % 3_000)
+    return batch(f"{thread}/{number}", *notes(f"{thread}/{number}", size, details))
+
+
+# --- the crash storm -----------------------------------------------------------------------------
+
+
+async def storm_writer(
+    channel: Channel, url: str, worker: str, epoch: int, numbers: Sequence[int]
+) -> None:
+    """Append to threads of its own and to a shared one, until told to end or killed.
+
+    `numbers` holds, for each task, the first batch that nobody has heard to be committed. Says
+    `begin` before each append and `done` with its result after it.
+    """
+    ending = asyncio.Event()
+    async with open_storage(url) as storage:
+        writing = [
+            asyncio.create_task(
+                _storm_task(channel, storage, f"{worker}-{task}", epoch, (task, number), ending)
+            )
+            for task, number in enumerate(numbers)
+        ]
+        while await channel.hear() is not None:
+            pass
+        ending.set()
+        await asyncio.gather(*writing)
+    channel.say(ended=True)
+
+
+async def _storm_task(
+    channel: Channel,
+    storage: Storage,
+    name: str,
+    epoch: int,
+    at: tuple[int, int],
+    ending: asyncio.Event,
+) -> None:
+    task, number = at
+    shared = task == 0
+    thread = SHARED if shared else ThreadId(name)
+    own_epoch = 1 if shared else epoch
+    tail = (await storage.threads.materialize(thread, epoch=own_epoch)).tail
+    while True:  # at least once: what a killed process left open is asked for again
+        given = storm_batch(name, number)
+        channel.say(begin=number, task=task)
+        done = await _insist(storage, thread, given, tail, own_epoch)
+        channel.say(
+            done=number,
+            task=task,
+            first=done.first_sequence,
+            last=done.tail.sequence,
+            digest=done.tail.digest,
+            replayed=done.replayed,
+        )
+        if ending.is_set():
+            return
+        tail = done.tail
+        number += 1
+
+
+async def _insist(
+    storage: Storage, thread: ThreadId, given: Batch, tail: Tail, epoch: int
+) -> Appended:
+    """Append at whatever the tail is: others may have appended to the same thread."""
+    while True:
+        try:
+            return await storage.threads.append(thread, given, expected=tail, epoch=epoch)
+        except AppendConflict as conflict:
+            if conflict.reason != "tail":
+                raise
+            tail = actual_tail(conflict)
+
+
+# --- fairness ------------------------------------------------------------------------------------
+
+
+async def busy_writer(
+    channel: Channel, url: str, worker: str, tasks: int, saboteur: str | None = None
+) -> None:
+    """Append from many tasks between the test's first word and its last; say how it went."""
+    with sabotage(saboteur):
+        async with open_storage(url) as storage:
+            threads = [ThreadId(f"{worker}-{task}") for task in range(tasks)]
+            tails = [(await storage.threads.materialize(each, epoch=1)).tail for each in threads]
+            channel.say(ready=True)
+            await channel.hear()
+            ending = asyncio.Event()
+            began, used = time.monotonic(), time.process_time()
+            writing = [
+                asyncio.create_task(_busy_task(storage, thread, tail, ending))
+                for thread, tail in zip(threads, tails, strict=True)
+            ]
+            await channel.hear()
+            ending.set()
+            seconds = [second for each in writing for second in await each]
+            took = time.monotonic() - began
+            channel.say(latencies=seconds, took=took, used=time.process_time() - used)
+
+
+async def _busy_task(
+    storage: Storage, thread: ThreadId, tail: Tail, ending: asyncio.Event
+) -> list[float]:
+    latencies: list[float] = []
+    while not ending.is_set():
+        number = len(latencies)
+        given = batch(f"batch-{number}", *notes(f"note-{number}", 1, "x" * 800))
+        began = time.monotonic()
+        done = await storage.threads.append(thread, given, expected=tail, epoch=1)
+        latencies.append(time.monotonic() - began)
+        tail = done.tail
+    return latencies
+
+
+# --- the first boot ------------------------------------------------------------------------------
+
+
+async def opener(channel: Channel, url: str, worker: str) -> None:
+    """Open at the test's word, write one record, say whose store it is."""
+    channel.say(ready=True)
+    await channel.hear()
+    async with open_storage(url) as storage:
+        thread = ThreadId(worker)
+        tail = (await storage.threads.materialize(thread, epoch=1)).tail
+        given = batch("first", *notes("first", 1))
+        await storage.threads.append(thread, given, expected=tail, epoch=1)
+        channel.say(incarnation=(await storage.info()).incarnation)
+        await channel.hear()
+
+
+# --- a writer that does what it is told ----------------------------------------------------------
+
+
+async def scribe(
+    channel: Channel, url: str, thread: str, saboteur: str | None = None
+) -> None:
+    """Append one batch for each word, at whatever the tail is, and say what came of it."""
+    name = ThreadId(thread)
+    with sabotage(saboteur):
+        async with open_storage(url) as storage:
+            tail = (await storage.threads.materialize(name, epoch=1)).tail
+            channel.say(sequence=tail.sequence)
+            while (order := await channel.hear()) is not None:
+                try:
+                    given = storm_batch(str(order["name"]), int(order["number"]))
+                    done = await _insist(storage, name, given, tail, 1)
+                except StorageError as fault:
+                    channel.say(fault=fault.code, text=str(fault))
+                else:
+                    tail = done.tail
+                    channel.say(first=done.first_sequence, last=tail.sequence, at=time.monotonic())
+    channel.say(closed=True)
+
+
+PROGRAMS: Final[dict[str, Program]] = {
+    "busy_writer": busy_writer,
+    "opener": opener,
+    "scribe": scribe,
+    "storm_writer": storm_writer,
+}
