@@ -1,0 +1,1 @@
+"""Benchmarks of the storage layer, side by side with the raw engines."""

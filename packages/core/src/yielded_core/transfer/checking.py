@@ -1,0 +1,101 @@
+"""Checking an archive while its lines stream by: its pages, and the log that they hold."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+from yielded_core.errors import ArchiveRefused
+from yielded_core.log.archive import ArchiveReader
+from yielded_core.log.dependencies import dependencies_among
+from yielded_core.log.verifier import LogVerifier
+from yielded_core.transfer.spill import spilled_states
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterable
+    from types import TracebackType
+
+    from yielded_core.log.pages import Page
+    from yielded_core.log.verifier import Fault
+    from yielded_core.ports.values import CapturedThread, PreparedBatch
+
+GROUP_BYTES: Final = 4 * 1_048_576
+"""Text that is worked on at a time; a single line or batch may be larger."""
+GROUP_LINES: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedPage:
+    """A page with its batch decoded; None without a batch, or where a part is unreadable."""
+
+    page: Page
+    prepared: PreparedBatch | None
+
+
+class ArchiveCheck:
+    """Takes the lines of an archive in order; a context manager, for its temporary files."""
+
+    def __init__(self) -> None:
+        self._reader = ArchiveReader()
+        self._resources = ExitStack()
+        self._verifier: LogVerifier | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._resources.close()
+
+    def take(self, line: bytes) -> CheckedPage:
+        """Return the next page, or raise ArchiveRefused for one that is out of place."""
+        page = self._reader.read(line)
+        if self._verifier is None:
+            states = self._resources.enter_context(spilled_states())
+            verifier = LogVerifier(page.thread_id, states)
+            self._verifier = self._resources.enter_context(verifier)
+        if page.batch is None:
+            return CheckedPage(page, None)
+        prepared = self._verifier.feed(page.batch)
+        if prepared is not None:
+            named = dependencies_among(encoded.record for encoded in prepared.records)
+            if named != page.dependencies:
+                detail = "it does not name the records that it depends on"
+                raise ArchiveRefused(page.number, "dependency", detail)
+        return CheckedPage(page, prepared)
+
+    def finish(self) -> tuple[CapturedThread, LogVerifier]:
+        """Return what was captured and who verified it, or raise ArchiveRefused (`incomplete`)."""
+        captured = self._reader.finish()
+        if self._verifier is None:  # pragma: no cover - a finished reader has read a page
+            raise ArchiveRefused(1, "incomplete", "it has no page")
+        return captured, self._verifier
+
+    @property
+    def pages(self) -> int:
+        """How many pages were taken."""
+        return self._reader.pages
+
+    @property
+    def fault(self) -> Fault | None:
+        """The first fault of the log found so far."""
+        return None if self._verifier is None else self._verifier.fault
+
+
+async def grouped(lines: AsyncIterable[bytes]) -> AsyncGenerator[list[bytes], None]:
+    """Yield lines in groups of at most 256 and about 4 MiB."""
+    group: list[bytes] = []
+    size = 0
+    async for line in lines:
+        if group and (len(group) >= GROUP_LINES or size + len(line) > GROUP_BYTES):
+            yield group
+            group, size = [], 0
+        group.append(line)
+        size += len(line)
+    if group:
+        yield group

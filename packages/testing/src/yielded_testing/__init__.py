@@ -1,0 +1,1 @@
+"""Conformance suites, saboteurs and a pytest plugin for adapters of yielded."""
