@@ -11,7 +11,7 @@ from typing import Final, cast
 
 import pytest
 
-from yielded_core.digest import EMPTY_TAIL_DIGEST
+from yielded_core.digest import EMPTY_TAIL_DIGEST, epoch_seal
 from yielded_core.log.archive import ArchiveReader
 from yielded_core.log.dependencies import dependencies_of
 from yielded_core.log.pages import FACT_SECTIONS, FIRST_PAGE_DIGEST, Page, read_page, seal_page
@@ -20,7 +20,7 @@ from yielded_core.ports.values import CapturedThread, StoredBatch, ThreadTail
 from yielded_core.records.bounds import LAST_EPOCH
 from yielded_core.records.envelope import encoded_from_wire
 from yielded_core.records.identifiers import BatchId, Cursor, Digest, ProducerId, ThreadId
-from yielded_testing.archive_pages import parsed_pages, sealed_lines
+from yielded_testing.suites.archive_pages import parsed_pages, sealed_lines
 
 HERE: Final = Path(__file__).parent
 GENERATOR: Final = HERE / "generate_archive.js"
@@ -61,6 +61,7 @@ def test_the_same_pages_are_written_here() -> None:
                 Digest(batch["contentDigest"]),
                 Digest(batch["tailDigest"]),
                 records,
+                epoch_seal(LAST_EPOCH, batch["contentDigest"], batch["tailDigest"]),
             )
         )
     tail = ThreadTail(THREAD, sequence, batches[-1].tail_digest, LAST_EPOCH)

@@ -1,4 +1,4 @@
-"""The storage that the conformance suites are run over."""
+"""The storages that the conformance suites are run over."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ import pytest
 from yielded_storage_memory import open_storage
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator, Callable
 
     from yielded_core.storage import Storage
 
 
 @pytest.fixture
-async def storage() -> AsyncIterator[Storage]:
+def open_again() -> Callable[[], Storage]:
+    return open_storage
+
+
+@pytest.fixture
+async def storage() -> AsyncGenerator[Storage]:
     async with open_storage() as opened:
         yield opened

@@ -35,6 +35,16 @@ def content_digest(content: bytes) -> Digest:
     return Digest(hashlib.sha256(b"yielded/batch-content@1\n" + content).hexdigest())
 
 
+def epoch_seal(epoch: int, content: Digest, tail: Digest) -> str:
+    """Return what tells a changed epoch of a stored batch: 16 hexadecimal characters.
+
+    An epoch is part neither of the content nor of the chain (LOG-4), so it is sealed by itself,
+    with the two digests of its batch.
+    """
+    sealed = b"yielded/epoch-seal@1\n%d\n%b\n%b" % (epoch, content.encode(), tail.encode())
+    return hashlib.sha256(sealed).hexdigest()[:16]
+
+
 def chain_digest(previous: Digest, content: bytes) -> Digest:
     """Return the tail digest after a batch with this content."""
     return sha256_hex(b'{"batch":%b,"previousTailDigest":"%b"}' % (content, previous.encode()))

@@ -74,10 +74,14 @@ def open_storage(url: str) -> Storage:
     """Return the storage that a URL names, to be entered with `async with`.
 
     `memory://`, `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://…`: the scheme
-    finds the adapter among the installed distributions.
+    finds the adapter among the installed distributions. With `?create=false`, which every adapter
+    of a durable store knows, entering it raises StoreMissing where it would create the store.
     Raises InvalidStoreUrl, or AdapterMissing naming the distribution to install.
     """
-    scheme = urlsplit(url).scheme.partition("+")[0]
+    try:
+        scheme = urlsplit(url).scheme.partition("+")[0]
+    except ValueError:
+        raise InvalidStoreUrl("its host is not one") from None
     if not scheme:
         detail = "it has no scheme; write sqlite:///agents.db or postgresql://host/database"
         raise InvalidStoreUrl(detail)

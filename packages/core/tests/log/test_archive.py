@@ -9,7 +9,7 @@ import pytest
 from yielded_core.errors import ArchiveRefused
 from yielded_core.log.archive import ArchiveReader
 from yielded_core.ports.values import CapturedThread, ThreadTail
-from yielded_testing.archive_pages import (
+from yielded_testing.suites.archive_pages import (
     Page,
     archive_lines,
     parsed_pages,

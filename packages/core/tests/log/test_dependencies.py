@@ -11,8 +11,8 @@ from yielded_core.errors import InvalidRecord
 from yielded_core.log.dependencies import dependencies_among, dependencies_of
 from yielded_core.records.identifiers import RecordId
 from yielded_core.records.payloads import PAYLOADS, Payload
-from yielded_testing.archive_pages import stored_log
 from yielded_testing.samples import sample_payload
+from yielded_testing.suites.archive_pages import stored_log
 from yielded_testing.suites.builders import batch, note, record
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from yielded_core.digest import EMPTY_TAIL_DIGEST
+from yielded_core.digest import EMPTY_TAIL_DIGEST, epoch_seal
 from yielded_core.errors import ArchiveRefused
 from yielded_core.log.append import accept
 from yielded_core.log.pages import (
@@ -21,9 +21,9 @@ from yielded_core.log.pages import (
 from yielded_core.log.prepared import prepare_batch
 from yielded_core.ports.values import CapturedThread, StoredBatch, Tail, ThreadTail
 from yielded_core.records.bounds import CURSOR_UNITS, LAST_EPOCH, TRANSFER_BYTES
-from yielded_core.records.identifiers import Cursor, Digest, ThreadId
-from yielded_testing.archive_pages import Page as PageValue
-from yielded_testing.archive_pages import parsed_pages, sealed_lines
+from yielded_core.records.identifiers import Cursor, Digest, RecordId, ThreadId
+from yielded_testing.suites.archive_pages import Page as PageValue
+from yielded_testing.suites.archive_pages import parsed_pages, sealed_lines
 from yielded_testing.suites.builders import batch, note
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def stored(*details: JsonValue) -> StoredBatch:
         prepared.content_digest,
         made.tail.digest,
         tuple((each.record.record_id, each.wire) for each in prepared.records),
+        epoch_seal(LAST_EPOCH, prepared.content_digest, made.tail.digest),
     )
 
 
@@ -224,6 +225,9 @@ def test_what_is_no_page_is_refused(text: bytes) -> None:
 def test_hostile_depth_is_refused(depth: int) -> None:
     deep = b"[" * depth + b"]" * depth
     assert refusal(seal_page(facts_page(deep)).text).reason == "record"
+    records = ((RecordId(""), deep),)
+    line = seal_page(batch_page(replace(stored(None), records=records))).text
+    assert depth < 250 or refusal(line).reason == "record"
 
 
 @pytest.mark.rule("ARC-2", "REC-4")

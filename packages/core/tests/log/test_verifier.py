@@ -1,4 +1,4 @@
-"""The verifier of a log: what passes, what each fault is found as, and what cannot be found."""
+"""The verifier of a log: what passes, and what each fault is found as."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from yielded_core.digest import epoch_seal
 from yielded_core.log.verifier import (
     CHAIN,
     CONTINUATION,
@@ -27,9 +28,9 @@ from yielded_core.records.identifiers import (
     RunId,
     ToolCallId,
 )
-from yielded_testing.archive_pages import stored_log
 from yielded_testing.sample_parts import Subject, sample_accounting
 from yielded_testing.samples import sample_payload
+from yielded_testing.suites.archive_pages import stored_log
 from yielded_testing.suites.builders import (
     NOWHERE,
     THREAD,
@@ -123,7 +124,7 @@ def _flipped_text(text: str) -> Iterable[str]:
 def test_every_changed_byte_of_a_stored_batch_is_found(index: int) -> None:
     stored = LOG[index]
     found: list[list[StoredBatch]] = []
-    for name in ("batch_id", "producer_id", "content_digest", "tail_digest"):
+    for name in ("batch_id", "producer_id", "content_digest", "tail_digest", "epoch_seal"):
         found += [changed(index, **{name: each}) for each in _flipped_text(getattr(stored, name))]
     for place, (record_id, wire) in enumerate(stored.records):
         others = [(each, wire) for each in _flipped_text(record_id)]
@@ -148,13 +149,29 @@ def test_every_changed_byte_of_the_tail_is_found() -> None:
 
 
 @pytest.mark.rule("ARC-3", "LOG-4")
-def test_an_epoch_is_found_where_it_falls_or_is_above_the_thread_and_nowhere_else() -> None:
-    """An epoch is no content, so that another one between its neighbours' leaves no trace."""
-    assert set(failures(changed(1, epoch=1))) == {SEQUENCE}
-    assert set(failures(changed(1, epoch=3))) == {SEQUENCE}
-    assert set(failures(changed(2, epoch=10))) == {SEQUENCE}
+def test_another_epoch_is_found_wherever_it_stands() -> None:
+    """An epoch is no content of the log (LOG-4): a seal of its own covers it."""
+    for index in range(3):
+        for epoch in range(1, 12):
+            if epoch != LOG[index].epoch:
+                assert CHAIN in failures(changed(index, epoch=epoch))
+    assert set(failures(changed(1, epoch=1))) == {CHAIN, SEQUENCE}
+    assert set(failures(changed(1, epoch=3))) == {CHAIN, SEQUENCE}
+    assert set(failures(changed(2, epoch=10))) == {CHAIN, SEQUENCE}
     assert set(failures(LOG, tail_of(LOG, epoch=1))) == {SEQUENCE}
-    assert failures(changed(2, epoch=7)) == {}
+
+
+def resealed(index: int, epoch: int) -> list[StoredBatch]:
+    seal = epoch_seal(epoch, LOG[index].content_digest, LOG[index].tail_digest)
+    return changed(index, epoch=epoch, epoch_seal=seal)
+
+
+@pytest.mark.rule("ARC-3")
+def test_an_epoch_under_its_seal_may_not_fall_nor_be_above_the_thread() -> None:
+    assert failures(resealed(2, 7)) == {}
+    assert failures(resealed(1, 1))[SEQUENCE].startswith("sequence 3: epoch 1 follows 2")
+    assert failures(resealed(1, 3))[SEQUENCE].startswith("sequence 4: epoch 2 follows 3")
+    assert set(failures(resealed(2, 10))) == {SEQUENCE}
 
 
 @pytest.mark.rule("ARC-3")
@@ -220,6 +237,14 @@ def test_a_record_that_does_not_decode_is_named_with_its_rule(wire: bytes, detai
     assert detail in found[SCHEMA].detail
     assert found[CONTINUATION].outcome == "skipped"
     assert found[IDENTITY].outcome == "passed"
+
+
+@pytest.mark.rule("ARC-3", "REC-3")
+def test_a_batch_beyond_its_bounds_is_found() -> None:
+    large = stored_log(batch("large", *notes("a", 17, "x" * 1_000_000)))
+    assert set(failures(large)) == {SCHEMA}
+    assert "16777216 bytes" in failures(large)[SCHEMA]
+    assert set(failures(stored_log(batch("many", *notes("a", 257))))) == {SEQUENCE}
 
 
 @pytest.mark.rule("ARC-3")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from yielded_core.digest import batch_content, chain_digest
 from yielded_core.errors import (
     ExportInvalidated,
     InvalidIdentifier,
@@ -18,13 +19,22 @@ from yielded_core.errors import (
 )
 from yielded_core.log.offsets import seal_cursor
 from yielded_core.records.bounds import CURSOR_UNITS, TRANSFER_BYTES
-from yielded_core.records.identifiers import Cursor, ThreadId
+from yielded_core.records.identifiers import Cursor, RecordId, ThreadId
 from yielded_core.storage import open_storage
 from yielded_core.transfer.export import export_pages
-from yielded_testing.archive_pages import SECTIONS, archive_lines, parsed_pages
 from yielded_testing.sample_parts import Subject
 from yielded_testing.samples import sample_payload
-from yielded_testing.suites.builders import OTHER, THREAD, Writer, note, record
+from yielded_testing.suites.archive_pages import SECTIONS, archive_lines, parsed_pages, stored_log
+from yielded_testing.suites.builders import (
+    EMPTY_DIGEST,
+    OTHER,
+    THREAD,
+    Writer,
+    batch,
+    note,
+    notes,
+    record,
+)
 from yielded_testing.suites.support import whole_log
 
 if TYPE_CHECKING:
@@ -192,6 +202,13 @@ async def test_the_largest_batch_fits_a_page(storage: Storage) -> None:
     assert pages[1].last_sequence == 16
 
 
+def _with_wire(stored: StoredBatch, wire: bytes) -> tuple[StoredBatch]:
+    """Return a batch of one record that is not valid, its chain made right over it."""
+    content = batch_content(stored.batch_id, stored.producer_id, [wire])
+    tail = chain_digest(EMPTY_DIGEST, content)
+    return (replace(stored, records=((RecordId("x"), wire),), tail_digest=tail),)
+
+
 async def _damaged(storage: Storage, monkeypatch: pytest.MonkeyPatch, *kept: StoredBatch) -> None:
     async def read(_thread: ThreadId, *, after: int, **_options: int) -> tuple[StoredBatch, ...]:
         return tuple(each for each in kept if each.first_sequence > after)
@@ -213,6 +230,8 @@ async def test_a_damaged_log_is_not_exported(
         (one, two),
         (one, two, replace(three, tail_digest=one.tail_digest)),
         (replace(one, first_sequence=2), two, three),
+        tuple(stored_log(*(batch(f"batch-{each}", *notes("x", each)) for each in (1, 2, 3)))),
+        _with_wire(one, wire.replace(b"RepairAnnotated", b"WorkHandoffCompleted")),
     )
     for kept in damages:
         await _damaged(storage, monkeypatch, *kept)

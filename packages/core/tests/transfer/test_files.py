@@ -16,16 +16,15 @@ from yielded_core.errors import ArchiveRefused, InvalidArgument
 from yielded_core.records.bounds import TRANSFER_BYTES
 from yielded_core.transfer.files import read_archive, write_archive
 from yielded_core.transfer.verify import verify_archive
-from yielded_testing.archive_pages import archive_lines, stored_log
+from yielded_testing.suites.archive_pages import archive_lines, stored_log
 from yielded_testing.suites.builders import batch, notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 EXTENSIONS = ("jsonl", "jsonl.zst", "jsonl.gz")
-LINES = archive_lines(
-    stored_log(batch("batch-1", *notes("a", 2)), batch("batch-2", *notes("b", 1)))
-)
+LOG = stored_log(batch("batch-1", *notes("a", 2)), batch("batch-2", *notes("b", 1)))
+LINES = archive_lines(LOG)
 PLAIN = b"".join(line + b"\n" for line in LINES)
 
 
@@ -98,7 +97,7 @@ async def test_a_file_that_is_cut_off_anywhere_is_refused(tmp_path: Path, extens
     whole = path.read_bytes()
     # The checksum of the last zstd frame may be missing: everything before it is there.
     ends = len(whole) - (4 if extension.endswith("zst") else 0)
-    for length in range(0, ends, 7 if extension == "jsonl" else 1):
+    for length in range(0, ends, 31 if extension == "jsonl" else 3):
         path.write_bytes(whole[:length])
         assert (await refusal(path)).reason in {"incomplete", "format"}
     path.write_bytes(whole[: ends - 1])
@@ -113,7 +112,7 @@ async def test_a_changed_byte_is_refused_or_changes_nothing(tmp_path: Path, exte
     await write(path, LINES)
     whole = path.read_bytes()
     harmless = 0
-    for index in range(0, len(whole), 11 if extension == "jsonl" else 1):
+    for index in range(0, len(whole), 31 if extension == "jsonl" else 2):
         changed = bytearray(whole)
         changed[index] ^= 0x10
         path.write_bytes(changed)
@@ -256,6 +255,13 @@ async def test_a_reader_that_leaves_early_closes_the_file(tmp_path: Path) -> Non
     lines = read_archive(path)
     assert await anext(lines) == LINES[0]
     await lines.aclose()
+    lines = read_archive(path)
+    changed = archive_lines(LOG[:1])
+    await write(path, [*changed[:1], *LINES[1:]])
+    with pytest.raises(ArchiveRefused):
+        await verify_archive(lines)
+    with pytest.raises(StopAsyncIteration):
+        await anext(lines)
     task = asyncio.create_task(read(path))
     await asyncio.sleep(0)
     task.cancel()

@@ -26,7 +26,9 @@ from yielded_core.transfer import importing
 from yielded_core.transfer.export import export_pages
 from yielded_core.transfer.importing import import_archive
 from yielded_core.transfer.verify import verify_thread
-from yielded_testing.archive_pages import (
+from yielded_testing.sample_parts import Subject
+from yielded_testing.samples import sample_payload
+from yielded_testing.suites.archive_pages import (
     Page,
     archive_lines,
     parsed_pages,
@@ -34,8 +36,6 @@ from yielded_testing.archive_pages import (
     sealed_lines,
     stored_log,
 )
-from yielded_testing.sample_parts import Subject
-from yielded_testing.samples import sample_payload
 from yielded_testing.suites.builders import (
     EMPTY,
     EMPTY_DIGEST,
@@ -158,10 +158,10 @@ async def test_batches_are_staged_in_bounded_groups(
     await import_archive(destination, sent(LINES))
     assert [count for count, _ in sizes] == [256, 256, 188]
     sizes.clear()
-    wide = [batch(f"wide-{each}", note(f"w-{each}", "x" * 1_000_000)) for each in range(9)]
+    wide = [batch(f"wide-{each}", note(f"w-{each}", "x" * 250_000)) for each in range(9)]
     await import_archive(destination, sent(archive_lines(stored_log(*wide), thread=OTHER)))
     assert [count for count, _ in sizes] == [4, 4, 1]
-    assert max(size for _, size in sizes) < 4 * 1_048_576
+    assert max(size for _, size in sizes) < 1_048_576
 
 
 # --- Archives that are refused -------------------------------------------------------------------

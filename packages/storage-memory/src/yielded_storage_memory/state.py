@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from yielded_core.digest import EMPTY_TAIL_DIGEST
+from yielded_core.digest import EMPTY_TAIL_DIGEST, epoch_seal
 from yielded_core.log.append import Accepted, KnownBatch, ThreadState
 from yielded_core.log.facts import RecordFacts, facts_of
 from yielded_core.log.progress import RunProgress, advance_runs, check_handoffs, runs_of
@@ -138,6 +138,7 @@ class Log:
                 batch.content_digest,
                 accepted.tail.digest,
                 records,
+                epoch_seal(epoch, batch.content_digest, accepted.tail.digest),
             )
         )
         self.last_sequences.append(accepted.tail.sequence)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yielded_core.digest import EMPTY_TAIL_DIGEST
+from yielded_core.digest import EMPTY_TAIL_DIGEST, epoch_seal
 from yielded_core.log.append import (
     Accepted,
     KnownBatch,
@@ -122,6 +122,7 @@ def write_batch(
             epoch,
             bytes.fromhex(batch.content_digest),
             bytes.fromhex(accepted.tail.digest),
+            bytes.fromhex(epoch_seal(epoch, batch.content_digest, accepted.tail.digest)),
         ),
     )
     connection.executemany(

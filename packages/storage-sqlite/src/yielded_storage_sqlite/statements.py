@@ -38,8 +38,8 @@ SELECT 1 FROM yielded_archived_records WHERE thread_id = ? AND generation = ? AN
 INSERT_BATCH: Final = """
 INSERT INTO yielded_batches
   (thread_id, generation, last_sequence, first_sequence, batch_id, producer_id, epoch,
-   content_digest, tail_digest)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+   content_digest, tail_digest, epoch_seal)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 INSERT_RECORD: Final = """
 INSERT INTO yielded_records (thread_id, generation, sequence, record_id, wire)

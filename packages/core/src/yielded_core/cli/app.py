@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from yielded_core.cli.exits import MEANINGS, ExitCode, exit_code
-from yielded_core.cli.options import Chosen, GlobalStoreOption, JsonOption
+from yielded_core.cli.options import Chosen, JsonOption, StoreOption
 from yielded_core.cli.output import leave_closed_output, report, report_other
 from yielded_core.errors import YieldedError
 
@@ -139,7 +139,7 @@ def _file_error(error: OSError, as_json: bool) -> int:
 
 def _globals(
     context: typer.Context,
-    store: GlobalStoreOption = None,
+    store: StoreOption = None,
     as_json: JsonOption = False,
     show_version: Annotated[
         bool, typer.Option("--version", help="Show the version.", is_eager=True)

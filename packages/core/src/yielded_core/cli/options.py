@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias, cast
@@ -14,14 +15,11 @@ from yielded_core.cli.safe_text import visible
 from yielded_core.errors import InvalidArgument
 
 STORE_VARIABLE: Final = "YIELDED_STORE"
-_STORE_HELP: Final = "The store, such as sqlite:///agents.db."
+_STORE_HELP: Final = f"The store, such as sqlite:///agents.db; otherwise {STORE_VARIABLE} says it."
 _JSON_HELP: Final = "Print JSON for machines."
 
 StoreOption: TypeAlias = Annotated[
     str | None, typer.Option("--store", metavar="URL", help=_STORE_HELP)
-]
-GlobalStoreOption: TypeAlias = Annotated[
-    str | None, typer.Option("--store", metavar="URL", help=_STORE_HELP, envvar=STORE_VARIABLE)
 ]
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help=_JSON_HELP)]
 YesOption: TypeAlias = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
@@ -35,15 +33,17 @@ class Chosen:
     """The store and the form of output that were chosen."""
 
     store: str | None
+    """As the command line names it."""
     as_json: bool
 
     @property
     def url(self) -> str:
-        """The URL of the store; without one the command line is wrong."""
-        if not self.store:
+        """The URL of the store, by the environment if need be; it must be named somewhere."""
+        named = self.store or os.environ.get(STORE_VARIABLE)
+        if not named:
             message = f"say which store: --store URL, or the environment variable {STORE_VARIABLE}"
             raise typer.BadParameter(message, param_hint="--store")
-        return self.store
+        return named
 
     def output(self) -> Output:
         """Return where the command writes."""

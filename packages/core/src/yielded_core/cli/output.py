@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from yielded_core.cli.exits import ExitCode
-from yielded_core.cli.safe_text import ascii_json, visible
+from yielded_core.cli.safe_text import ascii_json, one_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _PIPE_COLUMNS: Final = 250
 """How wide a line may be that no terminal limits."""
+_TITLE_CHARACTERS: Final = 32
 _MOST_DIFFERENCES: Final = 20
 
 
@@ -174,7 +175,7 @@ def progress(title: str, total: int | None) -> Generator[Callable[[int], None], 
     )
     console = Console(stderr=True, markup=False, emoji=False)
     with Progress(*columns, console=console, transient=True) as shown:
-        task = shown.add_task(visible(title), total=total)
+        task = shown.add_task(one_line(title, _TITLE_CHARACTERS), total=total)
 
         def advance(done: int) -> None:
             shown.update(task, completed=done)

@@ -1,4 +1,4 @@
-"""The schema of one transfer page, published beside those of the records (ARC-1, ARC-2)."""
+"""The schema of one transfer page, and of what its cursor holds (ARC-1, ARC-2)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, cast
 import orjson
 from pydantic import ValidationError
 
-from yielded_core.digest import batch_content, content_digest
+from yielded_core.digest import batch_content, content_digest, epoch_seal
 from yielded_core.errors import ArchiveRefused, InvalidJson
 from yielded_core.log.page_schema import BatchPart, PageHeader
 from yielded_core.ports.values import CapturedThread, StoredBatch, ThreadTail
@@ -82,7 +82,7 @@ def seal_page(page: Page, cursor: Callable[[Digest], Cursor] | None = None) -> S
         value["cursor"] = made
     digest = page_digest(content, made)
     value["pageDigest"] = digest
-    text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    text = _compact(orjson.dumps(value, option=orjson.OPT_SORT_KEYS))
     if len(text) > TRANSFER_BYTES:
         detail = f"it would be longer than {TRANSFER_BYTES} bytes"
         raise ArchiveRefused(page.number, "bound", detail)
@@ -169,9 +169,14 @@ def _parse(text: bytes, number: int) -> PageHeader:
 def _copied(value: object) -> bytes:
     """Encode a value fast; the comparison of the whole page finds where that is not its text."""
     try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        return _compact(orjson.dumps(value, option=orjson.OPT_SORT_KEYS))
     except orjson.JSONEncodeError:
         raise InvalidJson("it is too deep") from None
+
+
+def _compact(text: bytes) -> bytes:
+    """Copy a text that is kept: what orjson returns holds on to 8 KiB, however short it is."""
+    return b"%b" % text
 
 
 def _canonical(value: object) -> bytes:
@@ -208,15 +213,17 @@ def _page(header: PageHeader, encode: Callable[[object], bytes]) -> Page:
 
 
 def _batch(part: BatchPart, wires: Sequence[bytes]) -> StoredBatch:
+    content = content_digest(batch_content(part.batch_id, part.producer_id, wires))
     return StoredBatch(
         part.batch_id,
         part.producer_id,
         int(part.epoch),
         part.first_sequence,
         part.first_sequence + len(wires) - 1,
-        content_digest(batch_content(part.batch_id, part.producer_id, wires)),
+        content,
         part.tail_digest,
         tuple((_record_id(value), wire) for value, wire in zip(part.records, wires, strict=True)),
+        epoch_seal(int(part.epoch), content, part.tail_digest),
     )
 
 

@@ -1,9 +1,8 @@
 """Verifying a log while it streams by, in bounded memory (ARC-3, CRT-6).
 
-The verifier takes whole batches as stored and says which invariants hold. What it cannot see is an
-epoch that was changed to another one between those of its neighbours: an epoch is no content of the
-log (LOG-4). Every other byte of a stored batch is covered by the chain, by the content digest, by
-the sequences or by the record itself.
+The verifier takes whole batches as stored and says which invariants hold. Every byte of a stored
+batch is covered by the chain, by the content digest, by the seal of its epoch, by the sequences or
+by the record itself.
 """
 
 from __future__ import annotations
@@ -13,7 +12,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from yielded_core.digest import EMPTY_TAIL_DIGEST, batch_content, chain_digest, content_digest
+from yielded_core.digest import (
+    EMPTY_TAIL_DIGEST,
+    batch_content,
+    chain_digest,
+    content_digest,
+    epoch_seal,
+)
 from yielded_core.errors import (
     InvalidBatch,
     InvalidInput,
@@ -233,7 +238,8 @@ class LogVerifier:
             self._fail(SCHEMA, batch.first_sequence, detail)
         wires = [wire for _, wire in batch.records]
         content = batch_content(batch.batch_id, batch.producer_id, wires)
-        if content_digest(content) != batch.content_digest:
+        own_digest = content_digest(content)
+        if own_digest != batch.content_digest:
             detail = "the content digest is not that of the batch"
             self._fail(CHAIN, batch.first_sequence, detail)
         digest = chain_digest(self._tail.digest, content)
@@ -241,6 +247,9 @@ class LogVerifier:
             detail = "the tail digest does not follow from the batch and the tail before it"
             self._fail(CHAIN, batch.first_sequence, detail)
             digest = batch.tail_digest if _DIGEST.fullmatch(batch.tail_digest) else digest
+        if epoch_seal(batch.epoch, own_digest, digest) != batch.epoch_seal:
+            detail = "the epoch is not the one under which the batch was committed"
+            self._fail(CHAIN, batch.first_sequence, detail)
         self._tail = Tail(batch.last_sequence, digest)
         return content
 

@@ -121,6 +121,8 @@ class StoredBatch:
     tail_digest: Digest
     records: tuple[tuple[RecordId, bytes], ...]
     """Record id as indexed, and exact wire, ascending from `first_sequence`."""
+    epoch_seal: str
+    """Tells a changed epoch, which the chain does not cover (`digest.epoch_seal`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,16 +149,20 @@ def _record_id_of(wire: bytes) -> RecordId:
 
 def _canonical(record: Record) -> bytes:
     """Check the bounds of a record and encode it; raises InvalidRecord."""
-    value, fields = wire_of(record)
-    plain = True
-    for name, field in fields:
-        try:
+    name = "(record)"
+    try:
+        value, fields = wire_of(record)
+        plain = True
+        for name, field in fields:
             plain = check_json(field).plain and name.isascii() and plain
-        except InvalidJson as error:
-            raise InvalidRecord(record.record_id, name, error.reason) from None
-    wire = encode_checked(value, plain=plain)
+        name = "(record)"
+        wire = encode_checked(value, plain=plain)
+    except InvalidJson as error:
+        raise InvalidRecord(record.record_id, name, error.reason) from None
+    except (TypeError, ValueError):  # only a copy made around the validation holds such a value
+        raise InvalidRecord(_UNREADABLE, name, "it holds a value that is not JSON") from None
     if len(wire) > RECORD_BYTES:
-        raise InvalidRecord(record.record_id, "(record)", _TOO_LONG)
+        raise InvalidRecord(record.record_id, name, _TOO_LONG)
     if len(wire) > JSON_BYTES:
         for name, field in fields:
             _check_length(record.record_id, name, field)

@@ -126,11 +126,17 @@ def _present_json(schema: core_schema.CoreSchema) -> core_schema.CoreSchema:
     return core_schema.chain_schema([schema, not_null])
 
 
-def _exact_instant(instant: datetime) -> datetime:
+def instant_fault(instant: datetime) -> str | None:
+    """Say why an instant has no exact text (REC-4), or return None."""
     if instant.microsecond % 1_000:
-        raise PydanticCustomError("yielded_instant", "it is finer than a millisecond")
-    if instant.utcoffset() != timedelta(0):
-        raise PydanticCustomError("yielded_instant", "it is not in UTC")
+        return "it is finer than a millisecond"
+    return None if instant.utcoffset() == timedelta(0) else "it is not in UTC"
+
+
+def _exact_instant(instant: datetime) -> datetime:
+    fault = instant_fault(instant)
+    if fault is not None:
+        raise PydanticCustomError("yielded_instant", "{fault}", {"fault": fault})
     return instant
 
 

@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 from pydantic_core import core_schema
 
-from yielded_core.records.fields import JsonField, Units, instant_text
+from yielded_core.errors import InvalidJson
+from yielded_core.records.fields import JsonField, Units, instant_fault, instant_text
 from yielded_core.records.identifiers import utf16_length
 
 if TYPE_CHECKING:
@@ -117,7 +118,9 @@ def wire_of(model: BaseModel) -> Wire:
     """Return the JSON object that a model stands for; optional keys without a value are absent.
 
     JSON fields are passed on as they are, not copied: check and encode them before anything else
-    runs. Everything else was validated when the model was built, and cannot change.
+    runs. Everything else was validated when the model was built; decode the encoded text again to
+    find a copy that was made around the validation. Raises InvalidJson for an instant that has no
+    exact text.
     """
     json: list[tuple[str, object]] = []
     return Wire(_wire_object(model, "", json), json)
@@ -175,6 +178,9 @@ def _wire_value(value: object, path: str, json: list[tuple[str, object]]) -> obj
     if isinstance(value, BaseModel):
         return _wire_object(value, path + ".", json)
     if isinstance(value, datetime):
+        fault = instant_fault(value)
+        if fault is not None:
+            raise InvalidJson(fault)
         return instant_text(value)
     if isinstance(value, tuple):
         members = cast("tuple[object, ...]", value)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from yielded_core.sql.snapshot import Snapshot, StoredRow
 
 _BATCHES_AT_A_TIME = 1_024
+_RECORDS_AT_A_TIME = 4_096
+"""Records that a page of batches may hold, so that finding its size does not look at more."""
 
 
 class SnapshotSource(Protocol):
@@ -190,7 +192,7 @@ class SqlReader:
             rows = await snapshot.batches_between(after + 1, through, _BATCHES_AT_A_TIME)
             if rows and rows[0].first_sequence <= after:
                 raise reads.not_a_batch_end()
-            whole = [row for row in rows if row.last_sequence <= through]
+            whole = _first_batches([row for row in rows if row.last_sequence <= through])
             return await self._batches(snapshot, whole, byte_limit)
 
     async def _batches(
@@ -266,6 +268,12 @@ def _groups(listed: Sequence[tuple[int, int]]) -> Iterator[list[int]]:
         yield group
 
 
+def _first_batches(rows: Sequence[StoredRow]) -> Sequence[StoredRow]:
+    """Return the first batches, at least one, that hold no more records than one page may."""
+    most = rows[0].first_sequence + _RECORDS_AT_A_TIME if rows else 0
+    return [row for row in rows if row is rows[0] or row.last_sequence < most]
+
+
 def _stored_batch(row: StoredRow, records: dict[int, tuple[RecordId, bytes]]) -> StoredBatch:
     span = range(row.first_sequence, row.last_sequence + 1)
     return StoredBatch(
@@ -277,4 +285,5 @@ def _stored_batch(row: StoredRow, records: dict[int, tuple[RecordId, bytes]]) ->
         hex_digest(row.content_digest),
         hex_digest(row.tail_digest),
         tuple(records[sequence] for sequence in span if sequence in records),
+        row.epoch_seal.hex(),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
 import orjson
 from sqlalchemy import exists, func, select
@@ -21,8 +21,7 @@ from yielded_core.sql.chunks import CHUNK_BYTES, chunk_lines
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sqlalchemy import ColumnElement, Executable, Table
-    from sqlalchemy.ext.asyncio import AsyncConnection
+    from sqlalchemy import ColumnElement, CursorResult, Executable, Table
 
 StoredRow: TypeAlias = Any
 """A row of a result; the statement that it comes from names its columns."""
@@ -31,11 +30,19 @@ _KEYS_AT_A_TIME: Final = 1_024
 """Values bound to one IN list: far below what either engine takes."""
 
 
+class ReadingConnection(Protocol):
+    """What a snapshot needs of a connection: SQLAlchemy's own, or an adapter's wrapper of it."""
+
+    async def execute(self, statement: Executable, /) -> CursorResult[Any]:
+        """Run a statement and hold its rows."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """A thread's row and a connection whose transaction sees nothing else change."""
 
-    connection: AsyncConnection
+    connection: ReadingConnection
     state: ThreadState
     archived: bool
     """Whether any range left the hot rows."""
@@ -320,7 +327,7 @@ class Snapshot:
         return [int(row[0]) for row in await self._rows(statement)]
 
 
-async def live_snapshot(connection: AsyncConnection, thread: ThreadId) -> Snapshot:
+async def live_snapshot(connection: ReadingConnection, thread: ThreadId) -> Snapshot:
     """Read the row of a live thread; else ThreadNotMaterialized or ThreadDeleted."""
     columns = tables.threads.c
     ranges = tables.ranges.c
@@ -337,7 +344,7 @@ async def live_snapshot(connection: AsyncConnection, thread: ThreadId) -> Snapsh
     return Snapshot(connection, thread_state(row), bool(row.moved))
 
 
-async def staged_snapshot(connection: AsyncConnection, thread: ThreadId) -> Snapshot:
+async def staged_snapshot(connection: ReadingConnection, thread: ThreadId) -> Snapshot:
     """Read the row of a staged import; else ImportRefused."""
     found = select(tables.imports).where(tables.imports.c.thread_id == thread)
     row = (await connection.execute(found)).first()
@@ -381,7 +388,7 @@ def hex_digest(raw: bytes) -> Digest:
     return Digest(raw.hex())
 
 
-async def _tombstone(connection: AsyncConnection, thread: ThreadId) -> Tail | None:
+async def _tombstone(connection: ReadingConnection, thread: ThreadId) -> Tail | None:
     found = select(tables.tombstones).where(tables.tombstones.c.thread_id == thread)
     row = (await connection.execute(found)).first()
     return None if row is None else Tail(row.tail_sequence, hex_digest(row.tail_digest))

@@ -61,6 +61,7 @@ batches: Final = _table(
     epoch=BigInteger,
     content_digest=LargeBinary,
     tail_digest=LargeBinary,
+    epoch_seal=LargeBinary,
 )
 records: Final = _table(
     "yielded_records",

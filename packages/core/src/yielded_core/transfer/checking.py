@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
@@ -13,15 +14,18 @@ from yielded_core.log.verifier import LogVerifier
 from yielded_core.transfer.spill import spilled_states
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable
+    from collections.abc import AsyncIterable
     from types import TracebackType
 
     from yielded_core.log.pages import Page
     from yielded_core.log.verifier import Fault
     from yielded_core.ports.values import CapturedThread, PreparedBatch
 
-GROUP_BYTES: Final = 4 * 1_048_576
-"""Text that is worked on at a time; a single line or batch may be larger."""
+READ_BYTES: Final = 4 * 1_048_576
+"""Wire that is read from a store at a time, undecoded; a single batch may be larger."""
+GROUP_BYTES: Final = 1_048_576
+"""Text that is worked on, and staged, at a time; a single line may be longer. Decoded records take
+ten to thirty times the memory of their text."""
 GROUP_LINES: Final = 256
 
 
@@ -72,7 +76,7 @@ class ArchiveCheck:
     def finish(self) -> tuple[CapturedThread, LogVerifier]:
         """Return what was captured and who verified it, or raise ArchiveRefused (`incomplete`)."""
         captured = self._reader.finish()
-        if self._verifier is None:  # pragma: no cover - a finished reader has read a page
+        if self._verifier is None:  # pragma: no cover - what is finished was begun
             raise ArchiveRefused(1, "incomplete", "it has no page")
         return captured, self._verifier
 
@@ -88,14 +92,18 @@ class ArchiveCheck:
 
 
 async def grouped(lines: AsyncIterable[bytes]) -> AsyncGenerator[list[bytes], None]:
-    """Yield lines in groups of at most 256 and about 4 MiB."""
+    """Yield lines in groups of at most 256 and about 1 MiB; closes the generator they come from."""
     group: list[bytes] = []
     size = 0
-    async for line in lines:
-        if group and (len(group) >= GROUP_LINES or size + len(line) > GROUP_BYTES):
+    try:
+        async for line in lines:
+            if group and (len(group) >= GROUP_LINES or size + len(line) > GROUP_BYTES):
+                yield group
+                group, size = [], 0
+            group.append(line)
+            size += len(line)
+        if group:
             yield group
-            group, size = [], 0
-        group.append(line)
-        size += len(line)
-    if group:
-        yield group
+    finally:
+        if isinstance(lines, AsyncGenerator):
+            await lines.aclose()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -28,6 +28,7 @@ from yielded_core.log.pages import (
 )
 from yielded_core.ports.values import CapturedThread, Tail, ThreadTail, TransferPage
 from yielded_core.records.model import wire_of
+from yielded_core.transfer.checking import READ_BYTES
 from yielded_core.transfer.offload import off_loop
 
 if TYPE_CHECKING:
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
     from yielded_core.ports.values import StoredBatch
     from yielded_core.records.identifiers import Cursor, Digest, ThreadId
     from yielded_core.storage import Storage
-
-_READ_BYTES: Final = 4 * 1_048_576
-"""Wire that is read, and held, at a time; a single batch may be larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +98,7 @@ async def export_pages(
     through = position.captured.tail.sequence
     while position.tail.sequence < through:
         batches = await storage.threads.read_batches(
-            thread, after=position.tail.sequence, through=through, byte_limit=_READ_BYTES
+            thread, after=position.tail.sequence, through=through, byte_limit=READ_BYTES
         )
         pages, position = await off_loop(partial(_batch_pages, position, batches))
         for page in pages:

@@ -19,7 +19,7 @@ from yielded_core.errors import (
     YieldedError,
 )
 from yielded_core.log.verifier import CHAIN, SEQUENCE
-from yielded_core.transfer.checking import GROUP_BYTES, ArchiveCheck, grouped
+from yielded_core.transfer.checking import READ_BYTES, ArchiveCheck, grouped
 from yielded_core.transfer.offload import off_loop
 
 if TYPE_CHECKING:
@@ -47,11 +47,11 @@ async def import_archive(
 ) -> ThreadTail:
     """Install an archive as a new thread and return its tail (ARC-4).
 
-    `lines` are the lines of the archive in order, `on_page` is told the number of each page once
-    its batch is staged. Nothing is visible before all of the archive is verified, and what was
-    staged was read back and found equal. A refused archive leaves the destination as it was. An
-    import that was cancelled or cut off stays staged: the same call resumes it, and
-    `discard_import` forgets it.
+    `lines` are the lines of the archive in order; a generator is closed at the end. `on_page` is
+    told the number of each page once its batch is staged. Nothing is visible before all of the
+    archive is verified, and what was staged was read back and found equal. A refused archive leaves
+    the destination as it was. An import that was cancelled or cut off stays staged: the same call
+    resumes it, and `discard_import` forgets it.
 
     Raises ArchiveRefused, and ImportRefused (`destination-not-empty`, `in-progress`, `discarded`).
     """
@@ -93,8 +93,6 @@ class _Import:
         captured, verifier = self._check.finish()
         thread = captured.tail.thread_id
         last = self._check.pages
-        if self._state is None:
-            await self._begin(captured.tail)
         await off_loop(partial(verifier.finish, captured.tail))
         _refuse_fault(last, verifier.fault)
         obligation = await off_loop(verifier.obligation)
@@ -158,7 +156,7 @@ class _Import:
                 captured.thread_id,
                 after=staged.sequence,
                 through=captured.sequence,
-                byte_limit=GROUP_BYTES,
+                byte_limit=READ_BYTES,
             )
             before = staged.sequence
             await off_loop(partial(staged.add_all, batches))
@@ -185,6 +183,7 @@ class _Fingerprint:
             batch.last_sequence,
             batch.content_digest,
             batch.tail_digest,
+            batch.epoch_seal,
             [(record_id, len(wire)) for record_id, wire in batch.records],
         )
         self._digest.update(orjson.dumps(head))

@@ -91,7 +91,7 @@ class SpilledStates(Generic[State]):
     def _spill(self) -> None:
         """Write the least recently used half of what is held."""
         oldest = list(self._newest)[: len(self._newest) // 2]
-        rows = [(name, self._encode(self._newest.pop(name))) for name in oldest]
+        rows = ((name, self._encode(self._newest.pop(name))) for name in oldest)
         try:
             if self._file is None:
                 self._file = _temporary_file()

@@ -15,7 +15,7 @@ from yielded_core.errors import (
 )
 from yielded_core.log.verifier import LogVerifier
 from yielded_core.ports.values import Finding, Verification
-from yielded_core.transfer.checking import GROUP_BYTES, ArchiveCheck, grouped
+from yielded_core.transfer.checking import READ_BYTES, ArchiveCheck, grouped
 from yielded_core.transfer.offload import off_loop
 from yielded_core.transfer.spill import spilled_states
 
@@ -54,10 +54,10 @@ async def verify_thread(
 
 
 async def verify_archive(lines: AsyncIterable[bytes]) -> Verification:
-    """Verify the log that an archive holds.
+    """Verify the log that an archive holds, from its lines in order.
 
-    Raises ArchiveRefused where the archive itself is not whole: a page that is changed, missing or
-    out of place.
+    A generator of lines is closed at the end. Raises ArchiveRefused where the archive itself is not
+    whole: a page that is changed, missing or out of place.
     """
     with ArchiveCheck() as check:
         async with aclosing(grouped(lines)) as groups:
@@ -86,7 +86,7 @@ async def _feed_stored(
     while after < tail.sequence:
         try:
             batches = await storage.threads.read_batches(
-                tail.thread_id, after=after, through=tail.sequence, byte_limit=GROUP_BYTES
+                tail.thread_id, after=after, through=tail.sequence, byte_limit=READ_BYTES
             )
         except (EvidenceFault, InvalidArgument, StorageCorrupt) as error:
             verifier.unreadable(str(error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -21,8 +22,6 @@ from yielded_core.records.fields import instant_text
 from yielded_core.records.identifiers import ThreadId
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
     from yielded_core.records.envelope import StoredRecord
     from yielded_core.storage import Storage
 
@@ -76,12 +75,17 @@ async def _followed(
     storage: Storage, thread: ThreadId, after: int, limit: int | None
 ) -> AsyncGenerator[StoredRecord, None]:
     offset = await offset_after(storage, thread, after)
+    observed = storage.threads.observe(thread, after=offset)
     left = limit
-    async for stored in storage.threads.observe(thread, after=offset):
-        yield stored
-        left = None if left is None else left - 1
-        if left == 0:
-            return
+    try:
+        async for stored in observed:
+            yield stored
+            left = None if left is None else left - 1
+            if left == 0:
+                return
+    finally:
+        if isinstance(observed, AsyncGenerator):
+            await observed.aclose()
 
 
 class Timeline:

@@ -111,10 +111,8 @@ def _show(output: Output, found: Verification, file: Path | None = None) -> None
     output.paragraph(f"  {extent}, tail {short(found.tail.digest)}")
     width = max(len(finding.invariant) for finding in found.findings)
     for finding in found.findings:
-        line = Text("  ")
-        line.append(f"{finding.outcome:8}", _STYLES[finding.outcome])
-        line.append(f"{finding.invariant:{width}}  {visible(finding.detail)}")
-        output.paragraph(line)
+        outcome = (f"{finding.outcome:8}", _STYLES[finding.outcome])
+        output.item(Text.assemble("  ", outcome, f"{finding.invariant:{width}} "), finding.detail)
 
 
 def _document(found: Verification, file: Path | None) -> dict[str, object]:

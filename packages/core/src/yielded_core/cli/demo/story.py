@@ -152,7 +152,7 @@ class Story:
         whole = committed or not there
         expected = self._plan.ends[inside - 1] if committed else self._ended(inside - 1)
         ok = whole and tail.sequence == expected
-        fate = "is there as a whole" if committed else "left no trace"
+        fate = "is there whole" if committed else "left no trace"
         return Step(
             "reopen",
             ok=ok,
@@ -173,9 +173,8 @@ class Story:
         return Step(
             "take-over",
             ok=ok,
-            text=f"Process {finished.pid} took over at epoch 2: found {finished.found} of "
-            f"{len(self._plan.appends)}, appended {finished.appended}, "
-            f"{'no gap, no repeat' if ok else 'but the log is wrong'}",
+            text=f"Process {finished.pid} took over (epoch 2): {finished.found} found, "
+            f"{finished.appended} appended, {'no gap, no repeat' if ok else 'the log is wrong'}",
             facts={
                 "process": finished.pid,
                 "found": finished.found,
@@ -199,8 +198,8 @@ class Story:
                 return Step(
                     "fence",
                     ok=after == before,
-                    text=f"The killed writer's append {number}, arriving late at epoch "
-                    f"{error.attempted}, was fenced: {type(error).__name__}",
+                    text=f"A late append {number} from the killed writer (epoch "
+                    f"{error.attempted}) was fenced: {type(error).__name__}",
                     facts={"code": error.code, **error.fields()},
                 )
         return Step("fence", ok=False, text=f"The late append {number} was not refused")

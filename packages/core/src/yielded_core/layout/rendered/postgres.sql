@@ -43,6 +43,7 @@ CREATE TABLE yielded_batches (
   epoch BIGINT NOT NULL,
   content_digest BYTEA NOT NULL,
   tail_digest BYTEA NOT NULL,
+  epoch_seal BYTEA NOT NULL,
   CONSTRAINT yielded_batches_key PRIMARY KEY (thread_id, generation, last_sequence),
   CONSTRAINT yielded_batches_id UNIQUE (
     thread_id,

@@ -43,6 +43,7 @@ CREATE TABLE yielded_batches (
   epoch INTEGER NOT NULL,
   content_digest BLOB NOT NULL,
   tail_digest BLOB NOT NULL,
+  epoch_seal BLOB NOT NULL,
   CONSTRAINT yielded_batches_key PRIMARY KEY (thread_id, generation, last_sequence),
   CONSTRAINT yielded_batches_id UNIQUE (
     thread_id,
