@@ -69,6 +69,9 @@ def hostile_store(store: str) -> str:
         ("log", THREAD, "--limit", "\x1b[31m"),
         ("verify", "--file", "\x1b[31m"),
         ("info", "--store", "\x1b[31m://"),
+        ("info", "--store", "sqlite:///\udcff.db"),
+        ("verify", "--file", "\udcff.jsonl"),
+        ("tail", "\udcff"),
     ],
     ids=repr,
 )

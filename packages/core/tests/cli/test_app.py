@@ -137,6 +137,23 @@ def test_another_distribution_adds_commands(
     assert run(["tail", "--name", "there"]) == 2  # a command of core cannot be replaced
 
 
+def broken() -> None:
+    """Fail."""
+    raise ZeroDivisionError
+
+
+def test_a_defect_is_told_apart(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "added_commands", sys.modules[__name__])
+    entry = EntryPoint("broken", "added_commands:broken", app.ENTRY_POINTS)
+    monkeypatch.setattr(app, "entry_points", EntryPoints([entry]).select)
+    assert run(["broken"]) == 70
+    assert "ZeroDivisionError" in capsys.readouterr().err
+    assert run(["--json", "broken"]) == 70
+    assert json.loads(capsys.readouterr().err)["error"]["code"] == "defect"
+
+
 @pytest.mark.parametrize(
     ("url", "shown"),
     [

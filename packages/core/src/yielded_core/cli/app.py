@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from importlib import import_module
 from importlib.metadata import entry_points, version
 from types import MappingProxyType
@@ -125,6 +126,8 @@ def _run(arguments: Sequence[str], as_json: bool) -> int:
         raise
     except OSError as error:
         return _file_error(error, as_json)
+    except Exception as error:  # noqa: BLE001 - exit code 1 would say that a check failed
+        return _defect(error, as_json)
     return code if isinstance(code, int) else ExitCode.OK
 
 
@@ -135,6 +138,14 @@ def _file_error(error: OSError, as_json: bool) -> int:
         return ExitCode.NOT_FOUND
     refused = isinstance(error, (PermissionError, IsADirectoryError, NotADirectoryError))
     return ExitCode.REFUSED if refused else ExitCode.UNAVAILABLE
+
+
+def _defect(error: Exception, as_json: bool) -> int:
+    """Show where an error came from that nobody foresaw; for machines only what it is."""
+    if not as_json:
+        traceback.print_exception(error)
+    report_other("defect", f"this is a defect: {type(error).__name__}", as_json=as_json)
+    return ExitCode.DEFECT
 
 
 def _globals(

@@ -22,6 +22,7 @@ class ExitCode(IntEnum):
     NOT_FOUND = 4
     UNAVAILABLE = 5
     STORE_REFUSED = 6
+    DEFECT = 70
     INTERRUPTED = 130
     OUTPUT_CLOSED = 141
 
@@ -35,6 +36,7 @@ MEANINGS: Final[Mapping[ExitCode, str]] = MappingProxyType(
         ExitCode.NOT_FOUND: "there is no such store, thread, record or file",
         ExitCode.UNAVAILABLE: "the store does not answer, is busy or full: try again later",
         ExitCode.STORE_REFUSED: "the store is refused as it is, or damaged",
+        ExitCode.DEFECT: "a defect of the program",
         ExitCode.INTERRUPTED: "interrupted",
         ExitCode.OUTPUT_CLOSED: "whoever read the output went away",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from rich.text import Text
 
 from yielded_core.cli.exits import ExitCode
 from yielded_core.cli.safe_text import ascii_json, one_line, visible
+from yielded_core.errors import StoreRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -43,7 +45,7 @@ class Output:
 
     def document(self, value: Mapping[str, object]) -> None:
         """Write one JSON document on a line of its own."""
-        write(ascii_json(orjson.dumps(value)))
+        write(_one_document(value))
 
     def line(self, text: Text | str) -> None:
         """Write one line as it is, cut to the width of the terminal where there is one."""
@@ -123,13 +125,11 @@ def report(error: YieldedError, *, as_json: bool) -> None:
         _report_json(error_document(error))
         return
     note(f"yielded: {error}")
-    differences = error.fields().get("differences")
-    if isinstance(differences, tuple):
-        lines = [str(each) for each in differences]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        for line in lines[:_MOST_DIFFERENCES]:
-            note(f"  {line}")
-        if len(lines) > _MOST_DIFFERENCES:
-            note(f"  and {len(lines) - _MOST_DIFFERENCES} more")
+    if isinstance(error, StoreRefused):
+        for difference in error.differences[:_MOST_DIFFERENCES]:
+            note(f"  {difference}")
+        if len(error.differences) > _MOST_DIFFERENCES:
+            note(f"  and {len(error.differences) - _MOST_DIFFERENCES} more")
 
 
 def report_other(code: str, message: str, *, as_json: bool) -> None:
@@ -147,7 +147,14 @@ def error_document(error: YieldedError) -> dict[str, object]:
 
 
 def _report_json(document: Mapping[str, object]) -> None:
-    sys.stderr.write(ascii_json(orjson.dumps(document, default=str)) + "\n")
+    sys.stderr.write(_one_document(document) + "\n")
+
+
+def _one_document(value: Mapping[str, object]) -> str:
+    try:
+        return ascii_json(orjson.dumps(value))
+    except TypeError:  # the name of a file that is no text, which only the standard library takes
+        return json.dumps(value, default=str)
 
 
 @contextmanager
