@@ -9,7 +9,7 @@ import sqlite3
 import weakref
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sqlalchemy.exc import DBAPIError
 
@@ -24,14 +24,14 @@ from yielded_storage_sqlite.connections import (
     open_writer,
 )
 from yielded_storage_sqlite.faults import file_fault, storage_fault
-from yielded_storage_sqlite.settling import settled
+from yielded_storage_sqlite.settling import SettledConnection, settled
 from yielded_storage_sqlite.watcher import Watcher
 from yielded_storage_sqlite.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 
-    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+    from sqlalchemy.ext.asyncio import AsyncEngine
 
     from yielded_core.records.identifiers import ThreadId
     from yielded_core.sql.snapshot import Snapshot
@@ -60,17 +60,19 @@ class StoreFile:
         self._readers: AsyncEngine | None = None
         self._reading = asyncio.Semaphore(MOST_READERS)
         self._watcher: Watcher | None = None
-        self._left_open: weakref.finalize[..., StoreFile] | None = None
+        self._left_open: weakref.finalize[..., Any] | None = None
 
     async def open(self) -> None:
         """Inspect the file, then open it (LAY-2 to LAY-4). Raises StorageError."""
         self.lifecycle.begin()
         self.address = self.address.resolved()
+        writer = Writer(partial(open_writer, self.address), self.address.deadline)
         try:
-            opened = await self._open_writer()
+            opened = await _started(writer)
         except BaseException:
             self.lifecycle.stop_accepting()
             raise
+        self._writer = writer
         self.incarnation, self.extra_indexes = opened.incarnation, opened.extra_indexes
         self._files = opened.files
         self._readers = open_readers(self.address)
@@ -80,23 +82,9 @@ class StoreFile:
             self._observers,
             asyncio.get_running_loop(),
         )
-
-    async def _open_writer(self) -> Opened:
-        writer = Writer(partial(open_writer, self.address), self.address.deadline)
-        try:
-            opened = await writer.start()
-        except sqlite3.Error as error:
-            raise storage_fault(error) from error
-        except OSError as error:
-            raise file_fault(error) from error
-        except asyncio.CancelledError:
-            # It is opening at this moment, and gives everything back when it is through.
-            with suppress(StorageBusy):
-                await _in_thread(writer.stop, _CANCELLED_SECONDS)
-            raise
-        self._writer = writer
-        self._left_open = weakref.finalize(self, _tell_left_open, writer, os.getpid())
-        return opened
+        self._left_open = weakref.finalize(
+            self, _tell_left_open, writer, self._watcher, os.getpid()
+        )
 
     async def close(self) -> None:
         """End what was accepted, then give everything back; a cancellation waits for it (STO-3).
@@ -141,7 +129,7 @@ class StoreFile:
             pass
 
     @asynccontextmanager
-    async def connection(self) -> AsyncGenerator[AsyncConnection]:
+    async def connection(self) -> AsyncGenerator[SettledConnection]:
         """Lend a reading connection for one transaction."""
         with self.lifecycle.operation(), _typed():
             if self._readers is None or self._files is None:
@@ -152,7 +140,7 @@ class StoreFile:
                 opening = asyncio.ensure_future(connection.start())
                 try:
                     await settled(opening)
-                    yield opening.result()
+                    yield SettledConnection(opening.result())
                 finally:
                     if not opening.cancelled() and opening.exception() is None:
                         closing = asyncio.ensure_future(connection.close())
@@ -174,7 +162,7 @@ class StoreFile:
 
     @asynccontextmanager
     async def reading(
-        self, opened: Callable[[AsyncConnection], Awaitable[Snapshot]]
+        self, opened: Callable[[SettledConnection], Awaitable[Snapshot]]
     ) -> AsyncGenerator[Snapshot]:
         """Lend a snapshot."""
         async with self.connection() as connection:
@@ -211,6 +199,21 @@ def _typed() -> Generator[None]:
         raise storage_fault(error) from error
 
 
+async def _started(writer: Writer) -> Opened:
+    """Start a writer, which opens the file. Raises StorageError."""
+    try:
+        return await writer.start()
+    except sqlite3.Error as error:
+        raise storage_fault(error) from error
+    except OSError as error:
+        raise file_fault(error) from error
+    except asyncio.CancelledError:
+        # It is opening at this moment, and gives everything back when it is through.
+        with suppress(StorageBusy):
+            await _in_thread(writer.stop, _CANCELLED_SECONDS)
+        raise
+
+
 async def _in_thread(function: Callable[..., None], *arguments: object) -> None:
     """Run what blocks beside the loop and wait for its end, even when cancelled."""
     running = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
@@ -218,8 +221,9 @@ async def _in_thread(function: Callable[..., None], *arguments: object) -> None:
     running.result()
 
 
-def _tell_left_open(writer: Writer, process: int) -> None:
-    """Say that a storage was never closed, and let its writer end; a forked child owns neither."""
+def _tell_left_open(writer: Writer, watcher: Watcher, process: int) -> None:
+    """Say that a storage was never closed, and let its threads end; a forked child has none."""
     if os.getpid() == process:
         _logger.warning("a SQLite storage was left open; leave its `async with` block to close it")
+        watcher.abandon()
         writer.abandon()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from yielded_core.errors import StorageCorrupt
 from yielded_core.log.checkpoints import check_binding
 from yielded_core.log.facts import facts_of
+from yielded_core.log.reads import require_indexed
 from yielded_core.log.retention import (
     RESTORE_LEAP,
     BatchExtent,
@@ -172,6 +173,7 @@ def delete_thread(connection: sqlite3.Connection, thread: ThreadId, instant: int
         if tombstone is None or row is None:
             raise StorageCorrupt("a thread is neither live, deleted nor missing")
         return Tombstone(thread, tombstone, row[0])
+    require_indexed(state, state.sequence)
     (handoffs,) = connection.execute(sql.COUNT_HANDOFFS, (thread, state.generation)).fetchone()
     check_deletable(thread, handoffs)
     digest = bytes.fromhex(state.digest)

@@ -6,7 +6,11 @@ A cancellation is never swallowed: it is raised once the work has ended.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sqlalchemy import CursorResult, Executable
+    from sqlalchemy.ext.asyncio import AsyncConnection
 
 
 async def settled(work: asyncio.Future[Any]) -> None:
@@ -22,3 +26,20 @@ async def settled(work: asyncio.Future[Any]) -> None:
             cancellation = error
     if cancellation is not None:
         raise cancellation
+
+
+class SettledConnection:
+    """A reading connection whose statements run to their end even when their caller is cancelled.
+
+    A statement takes milliseconds. To cut it off, SQLAlchemy would have to throw the connection
+    away, and a second cancellation while it does so would leave it open.
+    """
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    async def execute(self, statement: Executable, /) -> CursorResult[Any]:
+        """Run a statement and hold its rows."""
+        running = asyncio.ensure_future(self._connection.execute(statement))
+        await settled(running)
+        return running.result()

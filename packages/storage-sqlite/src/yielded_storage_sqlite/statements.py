@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from yielded_core.records.bounds import RANGE_RECORDS
-
 THREAD: Final = """
 SELECT generation, epoch, tail_sequence, tail_digest, indexed_through, fact_revision
   FROM yielded_threads WHERE thread_id = ?
@@ -79,13 +77,15 @@ WIRES: Final = """
 SELECT sequence, record_id, wire FROM yielded_records
  WHERE thread_id = ? AND generation = ? AND sequence BETWEEN ? AND ? ORDER BY sequence
 """
-# No chunk spans two ranges; without an upper bound every later chunk would be looked at.
-CHUNKS: Final = f"""
+# Without the end of the last one, every later chunk of the thread would be looked at.
+CHUNKS: Final = """
 SELECT first_sequence, content FROM yielded_archived_chunks
- WHERE thread_id = ?1 AND generation = ?2
-   AND last_sequence BETWEEN ?3 AND ?4 + {RANGE_RECORDS - 1} AND first_sequence <= ?4
+ WHERE thread_id = ?1 AND generation = ?2 AND first_sequence <= ?4
+   AND last_sequence BETWEEN ?3 AND coalesce(
+     (SELECT min(last_sequence) FROM yielded_archived_chunks
+       WHERE thread_id = ?1 AND generation = ?2 AND last_sequence >= ?4), ?4)
  ORDER BY last_sequence
-"""  # noqa: S608 - our own bound
+"""
 INDEX_TABLES: Final = (
     "yielded_run_facts",
     "yielded_operation_facts",

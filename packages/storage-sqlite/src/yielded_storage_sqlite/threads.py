@@ -12,6 +12,7 @@ from yielded_core.log import reads
 from yielded_core.log.checkpoints import check_binding, decode_state, encode_checkpoint
 from yielded_core.log.offsets import offset_prefix, sequence_of
 from yielded_core.log.prepared import prepare_batch
+from yielded_core.log.retention import require_staged
 from yielded_core.observing import follow
 from yielded_core.ports.values import (
     Appended,
@@ -60,10 +61,16 @@ class _LiveSnapshots:
 
 
 class _StagedSnapshots(_LiveSnapshots):
-    """Snapshots of staged imports (ARC-8)."""
+    """Snapshots of one staged import (ARC-8)."""
+
+    def __init__(self, file: StoreFile, thread: ThreadId) -> None:
+        super().__init__(file)
+        self._thread = thread
 
     def snapshot(self, thread: ThreadId) -> AbstractAsyncContextManager[Snapshot]:
-        """Open a snapshot of a staged import."""
+        """Open a snapshot of the staged import; another thread's is refused."""
+        if thread != self._thread:
+            require_staged(thread, None)
         return self._file.reading(partial(staged_snapshot, thread=thread))
 
 
@@ -222,7 +229,7 @@ class SqliteArchives:
     def import_reader(self, thread: ThreadId) -> ThreadReader:
         """Return reads of exactly what would be published (ARC-8)."""
         check_identifier(thread, "thread id")
-        return SqlReader(_StagedSnapshots(self._file))
+        return SqlReader(_StagedSnapshots(self._file, thread))
 
     async def publish_import(self, thread: ThreadId) -> ThreadTail:
         """Make a completely staged import visible in one transaction (ARC-4)."""

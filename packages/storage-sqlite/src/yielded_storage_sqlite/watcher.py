@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from contextlib import suppress
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from yielded_core.errors import StorageError
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from yielded_core.records.identifiers import ThreadId
     from yielded_storage_sqlite.open_files import OpenFiles
 
-POLL_SECONDS: Final = 0.02
+POLL_SECONDS: Final = 0.025
+_POLLS_A_LOOK: Final = 20
+"""Polls between two looks at the names of the files, each of which costs as much as the poll."""
 _TAILS: Final = "SELECT generation, tail_sequence FROM yielded_threads WHERE thread_id = ?"
 
 
@@ -55,20 +58,27 @@ class Watcher:
                 self._thread.start()
             self._changed.notify()
 
-    def stop(self) -> None:
-        """End the thread. Blocks until it has."""
+    def abandon(self) -> None:
+        """Let the thread end."""
         with self._changed:
             self._ended = True
             self._changed.notify()
+
+    def stop(self) -> None:
+        """End the thread. Blocks until it has."""
+        self.abandon()
         if self._thread is not None:
             self._thread.join()
 
     def _serve(self) -> None:
         connection: sqlite3.Connection | None = None
         version: int | None = None
-        while self._wait():
+        for turn in count():
+            if not self._wait():
+                break
             try:
-                self._files.check()
+                if turn % _POLLS_A_LOOK == 0:
+                    self._files.check()
                 if connection is None:
                     connection = self._connect()
                 (now,) = connection.execute("PRAGMA data_version").fetchone()

@@ -95,6 +95,8 @@ class Writer:
             raise StorageBusy("the file could not be opened in time; try again") from None
         except BaseException:
             self.abandon()
+            if self._opening.done() and not self._opening.cancelled():
+                self._thread.join()  # it has failed and does nothing any more
             raise
 
     async def run(

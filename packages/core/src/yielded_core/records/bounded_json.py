@@ -23,6 +23,8 @@ JsonValue = TypeAliasType(
 """A JSON value as `json.loads` gives it."""
 
 SAFE_INTEGER: Final = 2**53
+_PLAIN_FROM: Final = 1e-5
+_PLAIN_BELOW: Final = 1e15
 _BEYOND_BASIC_PLANE: Final = "\uffff"
 _MOST_DIGITS: Final = 400
 """More than any double has before the point, and few enough to be cheap to read."""
@@ -32,8 +34,8 @@ class JsonShape(NamedTuple):
     """What the check of a value found."""
 
     plain: bool
-    """No float, no integer beyond ±2^53, no key beyond the Basic Multilingual Plane: for such a
-    value the fast encoder writes exactly RFC 8785."""
+    """No number and no key that the fast encoder writes or sorts otherwise than RFC 8785 does:
+    whole, tiny and huge floats, integers beyond ±2^53, keys beyond the Basic Multilingual Plane."""
     depth: int
     """Nested containers; a scalar has depth 0."""
     nodes: int
@@ -69,8 +71,7 @@ def check_json(  # noqa: C901 - every record passes here, and a call per value i
                     plain = False
                     _check_integer(item)
             elif kind is float:
-                plain = False
-                _check_finite(item)
+                plain = _check_float(item) and plain
             elif kind is not bool and item is not None:
                 raise InvalidJson(f"a value of type {kind.__name__} is not JSON")
         count += len(members)
@@ -138,6 +139,16 @@ def _take_members(container: object, members: list[object]) -> bool:
 def _check_size(members: int) -> None:
     if members > JSON_COLLECTION:
         raise InvalidJson(f"a collection has more than {JSON_COLLECTION} members")
+
+
+def _check_float(number: float) -> bool:
+    """Refuse what is not finite; say whether the fast encoder writes it as ECMAScript does.
+
+    It does from 0.00001 up to 10^15 for what is not whole: there both write the shortest digits
+    without an exponent.
+    """
+    _check_finite(number)
+    return _PLAIN_FROM <= abs(number) < _PLAIN_BELOW and not number.is_integer()
 
 
 def _check_finite(number: float) -> None:

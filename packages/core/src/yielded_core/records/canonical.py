@@ -22,7 +22,8 @@ from yielded_core.records.identifiers import Digest
 def encode_checked(value: object, *, plain: bool) -> bytes:
     """Encode a value that `check_json` has just accepted, plain or not."""
     if plain:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        # orjson's own result keeps kilobytes of unused buffer while it lives; a copy does not.
+        return b"%b" % orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     return rfc8785.dumps(cast("Any", _with_doubles(value)))
 
 

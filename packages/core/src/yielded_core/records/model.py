@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, cast, get_args
+from operator import itemgetter
+from typing import (
+    TYPE_CHECKING,
+    ClassVar,
+    Final,
+    Literal,
+    NamedTuple,
+    NewType,
+    TypeAlias,
+    cast,
+    get_args,
+    get_origin,
+)
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
@@ -19,8 +31,12 @@ from yielded_core.records.fields import JsonField, Units, instant_fault, instant
 from yielded_core.records.identifiers import utf16_length
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from pydantic import GetCoreSchemaHandler
 
+_Getter: TypeAlias = "Callable[[Mapping[str, object]], tuple[object, ...]]"
+_SCALARS: Final[frozenset[object]] = frozenset({str, int, bool})
 _JSON_TYPES: Final = frozenset({str, int, bool, float, list, dict, type(None)})
 
 
@@ -83,6 +99,34 @@ def _fields(model: type[BaseModel]) -> tuple[_Field, ...]:
     )
 
 
+class _Plan(NamedTuple):
+    """How the wire object of a model is made: all values at once, then those that need a look."""
+
+    values: _Getter
+    wire_names: tuple[str, ...]
+    looked_at: tuple[_Field, ...]
+
+
+@cache
+def _plan(model: type[BaseModel]) -> _Plan:
+    fields = _fields(model)
+    names = [field.name for field in fields]
+    looked_at = tuple(
+        field
+        for field in fields
+        if field.json or not _is_scalar(model.model_fields[field.name].annotation)
+    )
+    get = itemgetter(*names, names[0])  # the first one twice: a getter of one name gives no tuple
+    return _Plan(cast("_Getter", get), tuple(field.wire_name for field in fields), looked_at)
+
+
+def _is_scalar(annotation: object) -> bool:
+    """Say whether every value of a field is a JSON scalar, and never None."""
+    if isinstance(annotation, NewType):
+        return _is_scalar(annotation.__supertype__)
+    return annotation in _SCALARS or get_origin(annotation) is Literal
+
+
 def _holds_json(annotation: object, metadata: list[object]) -> bool:
     """Say whether a field, or what an optional one holds when it is there, is JSON."""
     if any(isinstance(mark, JsonField) for mark in metadata):
@@ -127,18 +171,15 @@ def wire_of(model: BaseModel) -> Wire:
 
 
 def _wire_object(model: BaseModel, path: str, json: list[tuple[str, object]]) -> dict[str, object]:
-    values = model.__dict__
-    wire: dict[str, object] = {}
-    for name, wire_name, required, holds_json, _ in _fields(type(model)):
-        value = values[name]
+    get, wire_names, looked_at = _plan(type(model))
+    wire = dict(zip(wire_names, get(model.__dict__), strict=False))
+    for _, wire_name, required, holds_json, _ in looked_at:
+        value = wire[wire_name]
         if value is None and not required:
-            continue
-        if holds_json:
+            del wire[wire_name]
+        elif holds_json:
             json.append((path + wire_name, value))
-            wire[wire_name] = value
-        elif type(value) is str:
-            wire[wire_name] = value
-        else:
+        elif type(value) is not str:
             wire[wire_name] = _wire_value(value, path + wire_name, json)
     extra = model.__pydantic_extra__
     if extra:

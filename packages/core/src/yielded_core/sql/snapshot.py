@@ -13,7 +13,6 @@ from yielded_core.log.append import ThreadState, require_live
 from yielded_core.log.progress import RunProgress
 from yielded_core.log.retention import require_staged
 from yielded_core.ports.values import ImportState, Tail
-from yielded_core.records.bounds import BATCH_RECORDS, RANGE_RECORDS
 from yielded_core.records.identifiers import BatchId, Digest, RecordId, RunId, ThreadId, ToolCallId
 from yielded_core.sql import tables
 from yielded_core.sql.chunks import CHUNK_BYTES, chunk_lines
@@ -52,6 +51,23 @@ class Snapshot:
             table.c.generation == self.state.generation
         )
 
+    def _holding(self, table: Table, first: int, last: int) -> ColumnElement[bool]:
+        """Select the rows that hold records of a range, by the ends of what they hold.
+
+        Without the end of the last one, every later row of the thread would be looked at, at a
+        cost that grows with the thread (LOG-18).
+        """
+        later = table.alias()
+        end = (
+            select(func.min(later.c.last_sequence))
+            .where(later.c.thread_id == self.state.thread_id)
+            .where(later.c.generation == self.state.generation)
+            .where(later.c.last_sequence >= last)
+            .scalar_subquery()
+        )
+        ends = table.c.last_sequence
+        return ends.between(first, func.coalesce(end, last)) & (table.c.first_sequence <= last)
+
     async def _rows(self, statement: Executable) -> Sequence[StoredRow]:
         return (await self.connection.execute(statement)).all()
 
@@ -65,7 +81,7 @@ class Snapshot:
             for row in await self._rows(
                 select(chunks.first_sequence, chunks.last_sequence, chunks.content)
                 .where(self._of(tables.archived_chunks))
-                .where(_spans(tables.archived_chunks, first, last, RANGE_RECORDS))
+                .where(self._holding(tables.archived_chunks, first, last))
                 .order_by(chunks.last_sequence)
             ):
                 found += _lines_between(row, first, last)
@@ -126,7 +142,7 @@ class Snapshot:
                 for (begins,) in await self._rows(
                     select(chunks.first_sequence)
                     .where(self._of(tables.archived_chunks))
-                    .where(_spans(tables.archived_chunks, first, last, RANGE_RECORDS))
+                    .where(self._holding(tables.archived_chunks, first, last))
                 )
             ]
         records = tables.records.c
@@ -224,7 +240,7 @@ class Snapshot:
         return await self._rows(
             select(tables.batches)
             .where(self._of(tables.batches))
-            .where(_spans(tables.batches, first, last, BATCH_RECORDS))
+            .where(self._holding(tables.batches, first, last))
             .order_by(columns.last_sequence)
             .limit(limit)
         )
@@ -392,17 +408,6 @@ async def _tombstone(connection: ReadingConnection, thread: ThreadId) -> Tail | 
     found = select(tables.tombstones).where(tables.tombstones.c.thread_id == thread)
     row = (await connection.execute(found)).first()
     return None if row is None else Tail(row.tail_sequence, hex_digest(row.tail_digest))
-
-
-def _spans(table: Table, first: int, last: int, longest: int) -> ColumnElement[bool]:
-    """Select the rows that hold records of a range, where no row holds more than `longest`.
-
-    Keys lead to the end of a row. Without an upper bound on it every later row of the thread would
-    be looked at, at a cost that grows with the thread (LOG-18).
-    """
-    return table.c.last_sequence.between(first, last + longest - 1) & (
-        table.c.first_sequence <= last
-    )
 
 
 def _lines_between(row: StoredRow, first: int, last: int) -> list[tuple[int, bytes]]:

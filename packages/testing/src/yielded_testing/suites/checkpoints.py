@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from yielded_core.storage import Storage
 
 
-def checkpoint(tail: Tail, state: JsonValue = None, **changes: Any) -> Checkpoint:  # noqa: ANN401 - fields of a checkpoint
+def checkpoint(
+    tail: Tail, state: JsonValue = None, *, version: int = 1, instant: str = INSTANT_TEXT
+) -> Checkpoint:
     """Return a checkpoint at a tail."""
-    values = {"schema_version": 1, "created_at": INSTANT_TEXT, "thread_id": THREAD, **changes}
-    return Checkpoint(through_sequence=tail.sequence, tail_digest=tail.digest, state=state, **values)
+    return Checkpoint(THREAD, tail.sequence, tail.digest, state, instant, version)
 
 
 def store_of(storage: Storage) -> CheckpointStore:
@@ -115,10 +116,10 @@ class CheckpointSuite:
         """Only schema version 1 is kept."""
         writer = await Writer.begin(storage)
         await writer.fill(1)
-        given = checkpoint(writer.tail, schema_version=version)
+        given = checkpoint(writer.tail, version=version)
         await _refused(storage, given, "unsupported-version")
 
-    @pytest.mark.rule("LOG-13")
+    @pytest.mark.rule("LOG-13", "REC-3")
     async def test_a_state_beyond_bounded_json_is_refused(self, storage: Storage) -> None:
         """States and instants that are not what they should be are `corrupt`."""
         writer = await Writer.begin(storage)
@@ -127,7 +128,7 @@ class CheckpointSuite:
         for state in bad:
             await _refused(storage, checkpoint(writer.tail, cast("JsonValue", state)), "corrupt")
         for instant in ("", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05.678901Z", "yesterday"):
-            await _refused(storage, checkpoint(writer.tail, created_at=instant), "corrupt")
+            await _refused(storage, checkpoint(writer.tail, instant=instant), "corrupt")
 
     @pytest.mark.rule("LOG-13")
     async def test_a_saved_state_is_a_copy(self, storage: Storage) -> None:
@@ -143,7 +144,7 @@ class CheckpointSuite:
         again = await store_of(storage).load(THREAD)
         assert again == checkpoint(writer.tail, {"kept": [1]})
 
-    @pytest.mark.rule("LOG-13")
+    @pytest.mark.rule("LOG-13", "ARC-7")
     async def test_checkpoints_belong_to_their_thread(self, storage: Storage) -> None:
         """Another thread has none; a thread never materialized, or deleted, is a typed error."""
         writer = await Writer.begin(storage)

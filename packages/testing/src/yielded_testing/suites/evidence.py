@@ -13,7 +13,13 @@ from yielded_testing.samples import sample_payload
 from yielded_testing.suites.builders import THREAD, Writer, note, notes, record
 from yielded_testing.suites.progress import begun
 from yielded_testing.suites.runs import RunScript
-from yielded_testing.suites.support import CALL, names, refused, sequences
+from yielded_testing.suites.support import (
+    CALL,
+    indexed_reads,
+    names,
+    refused,
+    sequences,
+)
 
 if TYPE_CHECKING:
     from yielded_core.records.envelope import Record, StoredRecord
@@ -65,17 +71,13 @@ class ContinuationCases:
         assert await storage.threads.read_continuation(THREAD, run.run, through=5) is None
 
     @pytest.mark.rule("LOG-14")
-    async def test_a_range_beyond_the_tail_is_refused(self, storage: Storage) -> None:
+    async def test_a_run_is_read_up_to_the_tail(self, storage: Storage) -> None:
         """A continuation is read inside a captured sequence, as evidence is."""
         run = RunScript()
         await begun(storage, run)
-        threads = storage.threads
-        for work in (
-            threads.read_continuation(THREAD, run.run, through=4),
-            threads.read_run_evidence(THREAD, run.run, after=0, through=4),
-            threads.read_operation_evidence(THREAD, run.run, CALL, through=4),
-        ):
-            fault = await refused(BeyondTail, work)
+        calls = indexed_reads(storage.threads, 4)
+        for name in ("read_continuation", "read_run_evidence", "read_operation_evidence"):
+            fault = await refused(BeyondTail, calls[name]())
             assert (fault.attempted, fault.tail) == (4, 3)
 
 
@@ -84,7 +86,7 @@ class EvidenceCases:
 
     @pytest.mark.rule("LOG-15")
     async def test_run_evidence_is_all_facts_of_a_run(self, storage: Storage) -> None:
-        """Ascending, in pages of 8, terminal facts included, other traffic and continuations not."""
+        """Ascending, in pages of 8, terminal ones included; no other traffic, no continuation."""
         run, other = RunScript("1"), RunScript("2")
         writer = await begun(storage, run)
         await writer.append(*other.begin(), *notes("noise", 40))

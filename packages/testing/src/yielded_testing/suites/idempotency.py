@@ -79,7 +79,7 @@ class RefusalCases:
         fence = await refused(FenceRejected, work)
         assert (fence.actual, fence.attempted) == (2, epoch)
 
-    @pytest.mark.rule("LOG-3")
+    @pytest.mark.rule("LOG-3", "LOG-4")
     @pytest.mark.parametrize("tail", ["right", "wrong"])
     async def test_the_batch_comes_before_its_records(self, storage: Storage, tail: str) -> None:
         """Another batch of a stored id is `batch-digest`, though its record id is stored too."""
@@ -88,7 +88,7 @@ class RefusalCases:
         conflict = await _conflict(storage, SAME_ID, expected)
         assert conflict.reason == "batch-digest"
 
-    @pytest.mark.rule("LOG-3")
+    @pytest.mark.rule("LOG-3", "LOG-4")
     @pytest.mark.parametrize("given", [TAKEN, TWICE])
     async def test_a_record_comes_before_the_tail(self, storage: Storage, given: Batch) -> None:
         """A record id that is stored, or twice in the batch, is told before a wrong tail."""
@@ -115,7 +115,7 @@ class RefusalCases:
             conflict = await _conflict(storage, NEXT, tail)
             assert actual_tail(conflict) == EMPTY
 
-    @pytest.mark.rule("LOG-5")
+    @pytest.mark.rule("LOG-5", "LOG-4")
     @pytest.mark.parametrize("given", [SAME_ID, TAKEN, TWICE])
     async def test_every_conflict_reports_the_actual_tail(
         self, storage: Storage, given: Batch

@@ -17,7 +17,7 @@ from yielded_core.errors import (
 from yielded_core.records.payloads import RunContextRecorded
 from yielded_core.transfer.importing import import_archive
 from yielded_core.transfer.verify import verify_archive, verify_thread
-from yielded_testing.archive_pages import (
+from yielded_testing.suites.archive_pages import (
     Page,
     parsed_pages,
     rechained_pages,
@@ -103,6 +103,7 @@ class ImportCases:
         await installed(storage, moved(await lines_of(storage)))
         assert await whole_log(storage, OTHER) == await whole_log(storage)
 
+    @pytest.mark.slow_case
     @pytest.mark.rule("ARC-4")
     async def test_a_changed_byte_is_refused(self, storage: Storage) -> None:
         """A byte changed anywhere in a page is found, and the page named (a sample of places)."""
@@ -193,7 +194,7 @@ class ImportCases:
     @pytest.mark.rule("ARC-4")
     @pytest.mark.parametrize("kind", ["message", "child"])
     async def test_what_another_thread_owns_is_refused(self, storage: Storage, kind: str) -> None:
-        """An open message delivery and an open child are obligations, which no import takes over."""
+        """No import takes over the obligation of an open message delivery, or of an open child."""
         run = RunScript()
         writer = await Writer.begin(storage)
         await writer.append(*run.begin(), run.response(1))

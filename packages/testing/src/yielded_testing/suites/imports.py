@@ -44,6 +44,7 @@ Source = tuple[ThreadTail, list[tuple["PreparedBatch", int]]]
 async def source(storage: Storage) -> Source:
     """Write a thread and return its tail and batches as an import into another one takes them."""
     await indexed_thread(storage)
+    await (await Writer.begin(storage, epoch=2)).fill(1)
     tail = await storage.threads.tail(THREAD)
     batches = [
         (prepare_stored(each.batch_id, each.producer_id, [w for _, w in each.records]), each.epoch)
@@ -98,7 +99,7 @@ class StagingCases:
         assert await archives.import_state(OTHER) is None
         assert await storage.threads.tail(OTHER) == archive
 
-    @pytest.mark.rule("ARC-4")
+    @pytest.mark.rule("ARC-4", "LOG-4")
     async def test_everything_is_kept(self, storage: Storage) -> None:
         """Batches with epochs and digests, wires, indexes and identities are the source's."""
         archive, batches = await staged(storage)
@@ -112,10 +113,10 @@ class StagingCases:
             assert (mine.wire, mine.record) == (theirs.wire, theirs.record)
         progress = await storage.threads.run_progress(THREAD, RUN)
         assert await storage.threads.run_progress(OTHER, RUN) == progress
-        again = await storage.threads.append(OTHER, batches[1][0], expected=EMPTY, epoch=1)
+        again = await storage.threads.append(OTHER, batches[1][0], expected=EMPTY, epoch=2)
         assert again.replayed
         taken = batch("new", note("noise-1"))
-        work = storage.threads.append(OTHER, taken, expected=archive.tail, epoch=1)
+        work = storage.threads.append(OTHER, taken, expected=archive.tail, epoch=2)
         assert (await refused(AppendConflict, work)).reason == "record-identity"
 
     @pytest.mark.rule("ARC-4")
@@ -132,7 +133,7 @@ class StagingCases:
 
     @pytest.mark.rule("ARC-4")
     async def test_an_empty_destination_stays_empty_until_then(self, storage: Storage) -> None:
-        """A destination that was materialized is read as empty, and its observer gets all at once."""
+        """A materialized destination is read as empty, and its observer gets all at once."""
         await storage.threads.materialize(OTHER, epoch=1)
         archive, _ = await staged(storage)
         assert (await storage.threads.tail(OTHER)).tail == EMPTY
@@ -168,7 +169,7 @@ class StagingCases:
         await asyncio.wait(readers)
         assert seen <= {0, archive.sequence}
 
-    @pytest.mark.rule("ARC-4")
+    @pytest.mark.rule("ARC-4", "LOG-4")
     @pytest.mark.parametrize("kind", ["replay", "record", "progress", "handoff"])
     async def test_a_group_is_staged_whole_or_not_at_all(self, storage: Storage, kind: str) -> None:
         """A batch that an append would refuse is refused with its whole group."""
@@ -291,7 +292,7 @@ class StagingCases:
     async def test_other_writers_go_on_meanwhile(self, storage: Storage) -> None:
         """Appends to other threads commit between and during the steps of an import."""
         archive, batches = await source(storage)
-        writer = await Writer.begin(storage)
+        writer = await Writer.begin(storage, epoch=2)
         await storage.archives.begin_import(archive)
         for each in batches:
             await asyncio.gather(
@@ -317,7 +318,7 @@ class ImportReaderCases:
         assert await reads_of(storage.threads, OTHER, archive.sequence) == before
         assert before["tail"] == archive
 
-    @pytest.mark.rule("ARC-8")
+    @pytest.mark.rule("ARC-8", "LOG-12")
     async def test_a_reader_sees_what_is_staged_so_far(self, storage: Storage) -> None:
         """Its tail and range are those of the staged batches, and grow with them."""
         archive, batches = await source(storage)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,12 +12,15 @@ from yielded_testing.suites.builders import EMPTY, THREAD, Writer, batch, note, 
 from yielded_testing.suites.evidence import closed, prepared
 from yielded_testing.suites.progress import begun
 from yielded_testing.suites.runs import RunScript
-from yielded_testing.suites.support import CALL, RUN, refused, stored_names
+from yielded_testing.suites.support import (
+    RUN,
+    answers,
+    indexed_reads,
+    refused,
+    stored_names,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from yielded_core.ports.threads import ThreadReader
     from yielded_core.storage import Storage
 
 
@@ -37,27 +40,6 @@ async def indexed_thread(storage: Storage) -> Writer:
     return writer
 
 
-def indexed_reads(reader: ThreadReader, through: int) -> dict[str, Callable[[], Awaitable[object]]]:
-    """Return every read that an index answers."""
-    return {
-        "read_prompt": lambda: reader.read_prompt(THREAD, after=0, through=through, limit=50),
-        "read_continuation": lambda: reader.read_continuation(THREAD, RUN, through=through),
-        "read_run_evidence": lambda: reader.read_run_evidence(
-            THREAD, RUN, after=0, through=through
-        ),
-        "read_operation_evidence": lambda: reader.read_operation_evidence(
-            THREAD, RUN, CALL, through=through
-        ),
-        "get_run_input": lambda: reader.get_run_input(THREAD, RUN),
-        "work_handoffs": lambda: reader.work_handoffs(THREAD),
-    }
-
-
-async def answers(reader: ThreadReader, through: int) -> dict[str, Any]:
-    """Return what every read that an index answers gives."""
-    return {name: await call() for name, call in indexed_reads(reader, through).items()}
-
-
 class IndexCases:
     """LOG-17: no silent empties, and a rebuild that is explicit, resumable and bounded."""
 
@@ -71,7 +53,7 @@ class IndexCases:
         assert state.complete
         assert await storage.threads.rebuild_indexes(THREAD) == IndexState(tail, tail)
 
-    @pytest.mark.rule("LOG-17")
+    @pytest.mark.rule("LOG-17", "LOG-15")
     @pytest.mark.parametrize("limit", [1, 5, 1_024])
     async def test_a_rebuild_gives_equal_answers(self, storage: Storage, limit: int) -> None:
         """Rebuilt in steps of any size, the indexes answer as they did when appends wrote them."""
@@ -94,8 +76,7 @@ class IndexCases:
         await (await Writer.begin(storage)).fill(3, 2, 2, 5)
         rebuild = storage.threads.rebuild_indexes
         reached = [(await rebuild(THREAD, restart=True, limit=1)).indexed_through]
-        for limit in (4, 3, 4):
-            reached.append((await rebuild(THREAD, limit=limit)).indexed_through)
+        reached += [(await rebuild(THREAD, limit=each)).indexed_through for each in (4, 3, 4)]
         assert reached == [3, 7, 12, 12]
         assert await storage.threads.index_state(THREAD) == IndexState(12, 12)
 
@@ -112,7 +93,7 @@ class IndexCases:
                 await call()
             assert (caught.value.thread, caught.value.reason) == (THREAD, "index-incomplete"), name
 
-    @pytest.mark.rule("LOG-17")
+    @pytest.mark.rule("LOG-17", "LOG-14")
     async def test_a_rebuild_serves_the_range_that_it_reached(self, storage: Storage) -> None:
         """Reads inside what is indexed are answered, as they were before."""
         await indexed_thread(storage)
@@ -164,14 +145,15 @@ class IndexCases:
         writer = await Writer.begin(storage)
         await writer.fill(2, 2)
         await storage.threads.rebuild_indexes(THREAD, restart=True, limit=1)
+        await storage.threads.materialize(THREAD, epoch=2)
         given = batch("new", note("new"))
         append = storage.threads.append
-        await refused(FenceRejected, append(THREAD, given, expected=writer.tail, epoch=2))
-        await refused(AppendConflict, append(THREAD, given, expected=EMPTY, epoch=1))
+        await refused(FenceRejected, append(THREAD, given, expected=writer.tail, epoch=1))
+        await refused(AppendConflict, append(THREAD, given, expected=EMPTY, epoch=2))
 
     @pytest.mark.rule("LOG-17")
     @pytest.mark.parametrize("limit", [0, 1_025, -1, True])
-    async def test_another_limit_is_refused(self, storage: Storage, limit: int) -> None:
+    async def test_a_step_of_another_size_is_refused(self, storage: Storage, limit: int) -> None:
         """A step is bounded to 1 to 1,024 records, and a refused one drops nothing."""
         await (await Writer.begin(storage)).fill(2)
         await refused(

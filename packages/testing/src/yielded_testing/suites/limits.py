@@ -40,6 +40,7 @@ class RunLimitCases:
         writer = await begun(storage, run)
         assert (await refusal(writer, run, *(run.usage() for _ in range(65)))).reason == BOUND
 
+    @pytest.mark.slow_case
     @pytest.mark.rule("LOG-14", "LOG-16")
     @pytest.mark.parametrize("excess", [0, 1])
     async def test_2_mib_may_follow_a_continuation(self, storage: Storage, excess: int) -> None:
@@ -53,6 +54,7 @@ class RunLimitCases:
         else:
             await writer.append(last)
 
+    @pytest.mark.slow_case
     @pytest.mark.rule("LOG-14", "LOG-16")
     @pytest.mark.parametrize("excess", [0, 1])
     async def test_a_turn_holds_4_mib(self, storage: Storage, excess: int) -> None:

@@ -74,12 +74,14 @@ class ListingCases:
         first = await storage.threads.threads(limit=2)
         await storage.threads.materialize(ThreadId("a"), epoch=1)
         await storage.threads.materialize(ThreadId("g"), epoch=1)
-        await storage.threads.delete_thread(ThreadId("d"))
         rest = await storage.threads.threads(after=first[-1].thread_id, limit=9)
         assert [each.thread_id for each in (*first, *rest)] == ["b", "d", "f", "g", "h"]
+        await storage.threads.delete_thread(ThreadId("d"))
+        rest = await storage.threads.threads(after=first[-1].thread_id, limit=2)
+        assert [each.thread_id for each in rest] == ["f", "g"]
         assert await storage.threads.threads(after=ThreadId("z")) == ()
 
-    @pytest.mark.rule("LOG-19")
+    @pytest.mark.rule("LOG-19", "REC-1")
     @pytest.mark.parametrize("limit", [0, -1, 1_025, True, "1"])
     async def test_a_page_of_threads_holds_1_to_1_024(self, storage: Storage, limit: int) -> None:
         """Another limit is refused, and so is what is no thread id."""
@@ -111,9 +113,7 @@ class DeletionCases:
         assert await storage.threads.delete_thread(THREAD) == expected
 
     @pytest.mark.rule("ARC-7")
-    async def test_every_operation_tells_that_a_thread_was_deleted(
-        self, storage: Storage
-    ) -> None:
+    async def test_every_operation_tells_that_a_thread_was_deleted(self, storage: Storage) -> None:
         """ThreadDeleted with the last sequence, to whatever is asked of the thread."""
         await (await Writer.begin(storage)).fill(3)
         await storage.threads.delete_thread(THREAD)
@@ -146,9 +146,7 @@ class DeletionCases:
         await storage.threads.delete_thread(THREAD)
         assert await listed(storage) == [OTHER]
         assert await stored_names(storage, OTHER) == ["note-1", "note-2"]
-        await refused(
-            ThreadNotMaterialized, storage.threads.delete_thread(ThreadId("thread-3"))
-        )
+        await refused(ThreadNotMaterialized, storage.threads.delete_thread(ThreadId("thread-3")))
 
     @pytest.mark.rule("ARC-7")
     async def test_a_thread_with_open_work_is_kept(self, storage: Storage) -> None:
@@ -162,9 +160,7 @@ class DeletionCases:
         assert (await storage.threads.delete_thread(THREAD)).tail == writer.tail
 
     @pytest.mark.rule("ARC-7", "LOG-17")
-    async def test_open_work_that_is_not_indexed_is_not_overlooked(
-        self, storage: Storage
-    ) -> None:
+    async def test_open_work_that_is_not_indexed_is_not_overlooked(self, storage: Storage) -> None:
         """While the indexes are incomplete nobody knows what is open, so nothing is deleted."""
         writer = await Writer.begin(storage)
         await writer.append(note("first"))

@@ -10,8 +10,14 @@ from yielded_core.errors import AppendConflict, RangeRefused
 from yielded_core.ports.values import Appended, ArchiveRange
 from yielded_core.records.identifiers import RecordId
 from yielded_testing.suites.builders import EMPTY, THREAD, Writer, batch, note
-from yielded_testing.suites.indexes import answers, indexed_thread
-from yielded_testing.suites.support import observing, refused, sequences, whole_log
+from yielded_testing.suites.indexes import indexed_thread
+from yielded_testing.suites.support import (
+    answers,
+    observing,
+    refused,
+    sequences,
+    whole_log,
+)
 
 if TYPE_CHECKING:
     from yielded_core.storage import Storage
@@ -77,11 +83,12 @@ class RangeCases:
         await refused(RangeRefused, storage.archives.seal_range(THREAD, through=5))
         assert len(await storage.archives.ranges(THREAD)) == 1
 
+    @pytest.mark.slow_case
     @pytest.mark.rule("ARC-6")
     async def test_a_range_holds_up_to_1_024_records(self, storage: Storage) -> None:
         """Exactly 1,024 records are one range; a batch that would pass them begins the next."""
         writer = await Writer.begin(storage)
-        await writer.fill(256, 256, 256, 256)
+        await writer.fill(*[128] * 8)
         first = await storage.archives.seal_range(THREAD, through=writer.tail.sequence)
         assert (first.first_sequence, first.last_sequence, first.record_count) == (1, 1_024, 1_024)
         await writer.fill(*[205] * 5)
@@ -128,7 +135,7 @@ class RangeCases:
         assert [each.state for each in await storage.archives.ranges(THREAD)] == ["archived"] * 2
         assert await everything(storage) == before
 
-    @pytest.mark.rule("ARC-6")
+    @pytest.mark.rule("ARC-6", "LOG-17")
     async def test_indexes_are_rebuilt_from_archived_records(self, storage: Storage) -> None:
         """A rebuild reads across the boundary."""
         writer = await indexed_thread(storage)
@@ -137,7 +144,9 @@ class RangeCases:
         await archived(storage, 10)
         state = await storage.threads.rebuild_indexes(THREAD, restart=True, limit=4)
         while not state.complete:
+            reached = state.indexed_through
             state = await storage.threads.rebuild_indexes(THREAD, limit=4)
+            assert state.indexed_through > reached
         assert await answers(storage.threads, tail) == before
 
     @pytest.mark.rule("ARC-6", "LOG-9")

@@ -17,7 +17,7 @@ from yielded_core.errors import (
     RecordUndecodable,
 )
 from yielded_core.ports.values import ThreadTail
-from yielded_core.records.identifiers import RecordId, RunId, SubmissionId
+from yielded_core.records.identifiers import RecordId, RunId, SubmissionId, ToolCallId
 from yielded_core.records.payloads import UserInputRecorded
 from yielded_testing.samples import sample_payload
 from yielded_testing.suites.builders import (
@@ -76,6 +76,7 @@ class PageCases:
         assert await read(THREAD, after=7) == ()
         assert await read(THREAD, after=1_000) == ()
 
+    @pytest.mark.slow_case
     @pytest.mark.rule("LOG-8")
     async def test_a_page_holds_up_to_1_024_records(self, storage: Storage) -> None:
         """1,030 records are a page of 1,024, which is also the default, and one of 6."""
@@ -186,7 +187,9 @@ class IdentityCases:
         await writer.append(record("lineage", sample_payload("SubagentLineageRecorded")))
         await writer.append(note("after"))
         found = await storage.threads.identity(THREAD)
-        assert (found.first, found.lineage) == (await storage.threads.read(THREAD))[:2]
+        assert found.first is not None
+        assert found.lineage is not None
+        assert names([found.first, found.lineage]) == ["created", "lineage"]
         assert found.tail == await storage.threads.tail(THREAD)
 
     @pytest.mark.rule("LOG-10")
@@ -227,8 +230,6 @@ class ExactCases:
         for number in (1, 57, 100, 101, 103):
             found = await storage.threads.get_record(THREAD, RecordId(f"note-{number}"))
             assert (found.sequence, names([found])) == (number, [f"note-{number}"])
-        page = await storage.threads.read(THREAD, after=102)
-        assert await storage.threads.get_record(THREAD, RecordId("note-103")) == page[0]
         await Writer.begin(storage, OTHER)
         await refused(RecordNotFound, storage.threads.get_record(OTHER, RecordId("note-1")))
 
@@ -290,12 +291,10 @@ class IdentifierCases:
         """Empty, U+0000, a lone surrogate, 4,097 characters, and what is not text."""
         await (await Writer.begin(storage)).fill(1)
         run, threads = RunId(bad), storage.threads
-        operations = [
-            threads.get_record(THREAD, RecordId(bad)),
-            threads.get_run_input(THREAD, run),
-            threads.read_continuation(THREAD, run, through=1),
-            threads.read_run_evidence(THREAD, run, after=0, through=1),
-            threads.run_progress(THREAD, run),
-        ]
-        for work in operations:
-            await refused(InvalidInput, work)
+        await refused(InvalidInput, threads.get_record(THREAD, RecordId(bad)))
+        await refused(InvalidInput, threads.get_run_input(THREAD, run))
+        await refused(InvalidInput, threads.read_continuation(THREAD, run, through=1))
+        await refused(InvalidInput, threads.read_run_evidence(THREAD, run, after=0, through=1))
+        await refused(InvalidInput, threads.run_progress(THREAD, run))
+        call = threads.read_operation_evidence(THREAD, RUN, ToolCallId(bad), through=1)
+        await refused(InvalidInput, call)

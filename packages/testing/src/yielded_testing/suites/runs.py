@@ -71,7 +71,7 @@ class RunScript:
         return sample_payload(tag, subject)
 
     def fact(
-        self, tag: str, *, call: str = "call-1", text: str = "hello", **changes: Any
+        self, tag: str, *, call: str = "call-1", text: str = "hello", **changes: object
     ) -> Record:
         """Return the next fact and count it."""
         payload = self.payload(tag, call=call, text=text)
@@ -81,11 +81,11 @@ class RunScript:
         """Count a record as the next fact of the run."""
         size = len(record_bytes(given))
         payload = given.payload
-        self.references["last_fact"] = reference(given)
+        named = self.references["last_fact"] = reference(given)
         if payload.tag in TERMINAL:
             self.terminal_records += 1
             self.terminal_bytes += size
-            self.references["terminal"] = reference(given)
+            self.references["terminal"] = named
             if isinstance(payload, SubmissionSettled) and payload.usage_summary is not None:
                 self.terminal_usage_bytes += len(canonical(payload.usage_summary))
             return given
@@ -95,11 +95,11 @@ class RunScript:
         if isinstance(payload, ModelResponseRecorded):
             if payload.turn > self.turn:
                 self.turn, self.turn_bytes = payload.turn, size
-            self.references["latest_response"] = reference(given)
+            self.references["latest_response"] = named
         if payload.tag == "RunContextRecorded":
-            self.references["saved_context"] = reference(given)
+            self.references["saved_context"] = named
         if payload.tag == "UserInputRecorded":
-            self.references.setdefault("original_input", reference(given))
+            self.references.setdefault("original_input", named)
         return given
 
     def response(self, turn: int, *, call: str = "call-1", text: str = "hello") -> Record:
@@ -138,7 +138,7 @@ class RunScript:
         third, rest = divmod(size - len(record_bytes(probe)), 3)
         return self.count(self._named(payload(third + rest, third, third)))
 
-    def continuation(self, **changes: Any) -> Record:  # noqa: ANN401 - fields of a continuation
+    def continuation(self, **changes: object) -> Record:
         """Return the next continuation; `changes` make it wrong."""
         self.revision += 1
         values = {

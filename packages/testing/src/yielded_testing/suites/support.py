@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import pytest
 
@@ -19,6 +19,7 @@ from yielded_testing.suites.builders import EMPTY, EMPTY_DIGEST, INSTANT_TEXT, T
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 
+    from yielded_core.ports.threads import ThreadReader
     from yielded_core.ports.values import StoredBatch
     from yielded_core.records.envelope import StoredRecord
     from yielded_core.records.identifiers import Offset, ThreadId
@@ -97,6 +98,12 @@ class Observation:
                 await self._news.wait()
         if task.done():
             task.result()
+        return self.records
+
+    async def until_sequence(self, last: int) -> list[StoredRecord]:
+        """Wait for the record at a sequence, or for one beyond it."""
+        while not self.records or self.records[-1].sequence < last:
+            await self.until(len(self.records) + 1)
         return self.records
 
     async def failure(self, kind: type[Refusal]) -> Refusal:
@@ -247,14 +254,39 @@ def import_operations(
 ) -> dict[str, Callable[[], Awaitable[object]]]:
     """Return a call of every operation of an import that names a thread."""
     archives = storage.archives
+
+    async def staged_tail() -> ThreadTail:
+        return await archives.import_reader(thread).tail(thread)
+
     return {
         "import_state": lambda: archives.import_state(thread),
         "begin_import": lambda: archives.begin_import(ThreadTail(thread, 1, EMPTY_DIGEST, 1)),
         "stage_batches": lambda: archives.stage_batches(thread, ()),
-        "import_reader": lambda: archives.import_reader(thread).tail(thread),
+        "import_reader": staged_tail,
         "publish_import": lambda: archives.publish_import(thread),
         "discard_import": lambda: archives.discard_import(thread),
     }
+
+
+def indexed_reads(reader: ThreadReader, through: int) -> dict[str, Callable[[], Awaitable[object]]]:
+    """Return every read that an index answers."""
+    return {
+        "read_prompt": lambda: reader.read_prompt(THREAD, after=0, through=through, limit=50),
+        "read_continuation": lambda: reader.read_continuation(THREAD, RUN, through=through),
+        "read_run_evidence": lambda: reader.read_run_evidence(
+            THREAD, RUN, after=0, through=through
+        ),
+        "read_operation_evidence": lambda: reader.read_operation_evidence(
+            THREAD, RUN, CALL, through=through
+        ),
+        "get_run_input": lambda: reader.get_run_input(THREAD, RUN),
+        "work_handoffs": lambda: reader.work_handoffs(THREAD),
+    }
+
+
+async def answers(reader: ThreadReader, through: int) -> dict[str, Any]:
+    """Return what every read that an index answers gives."""
+    return {name: await call() for name, call in indexed_reads(reader, through).items()}
 
 
 def batch_ids(found: Sequence[StoredBatch]) -> list[BatchId]:

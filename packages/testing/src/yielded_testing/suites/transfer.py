@@ -12,7 +12,7 @@ from yielded_core.records.identifiers import Cursor, ThreadId
 from yielded_core.transfer.export import export_pages
 from yielded_core.transfer.files import read_archive, write_archive
 from yielded_core.transfer.verify import verify_archive, verify_thread
-from yielded_testing.archive_pages import SECTIONS, parsed_pages, sealed_lines
+from yielded_testing.suites.archive_pages import SECTIONS, parsed_pages, sealed_lines
 from yielded_testing.suites.builders import (
     EMPTY_DIGEST,
     OTHER,
@@ -171,7 +171,7 @@ class VerifyCases:
 
     @pytest.mark.rule("ARC-3")
     async def test_a_right_log_is_verified(self, storage: Storage) -> None:
-        """Everything is counted, every invariant passes, and the archive gives the same findings."""
+        """All is counted, every invariant passes, and the archive gives the same findings."""
         writer = await indexed_thread(storage)
         await writer.append(note("hostile", {"🧵": ["\u0000", -0.0, 1e21]}))
         stored = await whole_log(storage)
@@ -185,9 +185,7 @@ class VerifyCases:
         assert (archive.ok, archive.tail, archive.records) == (True, found.tail, found.records)
 
     @pytest.mark.rule("ARC-3", "REC-7")
-    async def test_a_record_that_is_not_what_was_digested_is_found(
-        self, storage: Storage
-    ) -> None:
+    async def test_a_record_that_is_not_what_was_digested_is_found(self, storage: Storage) -> None:
         """Stored bytes that differ from the digested ones break the chain."""
         writer = await Writer.begin(storage)
         await writer.fill(2)
@@ -207,7 +205,7 @@ class VerifyCases:
     async def test_a_record_that_is_not_canonical_is_found(
         self, storage: Storage, kind: str
     ) -> None:
-        """Bytes that are not the canonical form of their own parse fail, though digests are right."""
+        """Bytes that are not the canonical form of their parse fail, though digests are right."""
         wire = canonical(note_value("one", {"a": 1, "b": 2}))
         damaged = {
             "space": wire.replace(b'"a":1', b'"a": 1'),
@@ -278,12 +276,18 @@ class FileCases:
     ) -> None:
         """An export that is interrupted leaves no file behind."""
         await indexed_thread(storage)
-        path = tmp_path / "thread.jsonl.zst"
-        with pytest.raises(InterruptedError):
-            async with write_archive(path) as archive:
-                await archive.write((await lines_of(storage))[0])
+        first = (await lines_of(storage))[0]
+        folder = tmp_path / "archives"
+        folder.mkdir()
+
+        async def interrupted() -> None:
+            async with write_archive(folder / "thread.jsonl.zst") as archive:
+                await archive.write(first)
                 raise InterruptedError
-        assert list(tmp_path.iterdir()) == []
+
+        with pytest.raises(InterruptedError):
+            await interrupted()
+        assert not any(folder.iterdir())
 
     @pytest.mark.rule("ARC-5")
     @pytest.mark.parametrize("name", ["thread.jsonl.zst", "thread.jsonl.gz", "thread.jsonl"])

@@ -46,6 +46,8 @@ def stored_log(*batches: Batch, epoch: int = 1) -> list[StoredBatch]:
             "records": [parsed(wire) for wire in wires],
         }
         tail = next_digest(tail, each.batch_id, wires, each.producer_id)
+        digest = Digest(_sha256(b"yielded/batch-content@1\n" + canonical(content)))
+        sealed = f"yielded/epoch-seal@1\n{epoch}\n{digest}\n{tail}"
         log.append(
             StoredBatch(
                 each.batch_id,
@@ -53,9 +55,10 @@ def stored_log(*batches: Batch, epoch: int = 1) -> list[StoredBatch]:
                 epoch,
                 sequence + 1,
                 sequence + len(wires),
-                Digest(_sha256(b"yielded/batch-content@1\n" + canonical(content))),
+                digest,
                 tail,
                 tuple(zip((given.record_id for given in each.records), wires, strict=True)),
+                _sha256(sealed.encode())[:16],
             )
         )
         sequence += len(wires)
