@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from yielded_bench.figures import median
 from yielded_bench.long_thread import BATCH_RECORDS, LongThread
 from yielded_bench.records import batches, tool_result
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from yielded_bench.meter import Cost, Meter
-    from yielded_core.ports.values import Batch, Tail
+    from yielded_core.ports.values import Tail
+    from yielded_core.records.identifiers import RunId
     from yielded_core.storage import Storage
 
-OPERATIONS: Final = (
-    "append",
-    "tail",
-    "exact read",
-    "prompt page",
-    "continuation",
-    "run evidence",
-    "operation evidence",
-)
+Work: TypeAlias = Callable[[], Awaitable[object]]
+
 _PROMPT_RECORDS: Final = 100
 
 
@@ -49,40 +42,71 @@ class Age:
         await long.grow(storage, records)
         return Age(storage, long, records, random.Random(records), long.tail)
 
-    async def run(self, operation: str) -> None:
-        """Do an operation once, somewhere in the thread."""
-        await self.prepare(operation)()
+    def appending(self) -> Work:
+        """Append one record of a run."""
+        (batch,) = batches(tool_result, self._appended, 1)
 
-    def prepare(self, operation: str) -> Callable[[], Awaitable[Any]]:
-        """Return an operation on a place in the thread that is chosen here and now."""
-        threads, name, through = self.storage.threads, self.long.thread, self.through
-        run, call = self.chance.choice(list(self.long.calls.items()))
-        if operation == "append":
-            (batch,) = batches(tool_result, self._appended, 1)
-            return lambda: self._append(batch)
-        if operation == "tail":
-            return lambda: threads.tail(name)
-        if operation == "exact read":
-            record = self.chance.choice(self.long.record_ids)
-            return lambda: threads.get_record(name, record)
-        if operation == "prompt page":
-            after = self.chance.randrange(through - 2 * _PROMPT_RECORDS)
-            return lambda: threads.read_prompt(
-                name, after=after, through=through, limit=_PROMPT_RECORDS
+        async def work() -> None:
+            done = await self.storage.threads.append(
+                self.long.thread, batch, expected=self._tail, epoch=1
             )
-        if operation == "continuation":
-            return lambda: threads.read_continuation(name, run, through=through)
-        after = through - BATCH_RECORDS
-        if operation == "run evidence":
-            return lambda: threads.read_run_evidence(name, run, after=after, through=through)
-        return lambda: threads.read_operation_evidence(name, run, call, through=through)
+            self._tail = done.tail
+            self._appended += 1
 
-    async def _append(self, batch: Batch) -> None:
-        done = await self.storage.threads.append(
-            self.long.thread, batch, expected=self._tail, epoch=1
+        return work
+
+    def tail(self) -> Work:
+        """Read the tail."""
+        return lambda: self.storage.threads.tail(self.long.thread)
+
+    def exact_read(self) -> Work:
+        """Read a record by its id."""
+        record = self.chance.choice(self.long.record_ids)
+        return lambda: self.storage.threads.get_record(self.long.thread, record)
+
+    def prompt_page(self) -> Work:
+        """Read a page of what a prompt is rebuilt from."""
+        after = self.chance.randrange(self.through - 2 * _PROMPT_RECORDS)
+        return lambda: self.storage.threads.read_prompt(
+            self.long.thread, after=after, through=self.through, limit=_PROMPT_RECORDS
         )
-        self._tail = done.tail
-        self._appended += 1
+
+    def continuation(self) -> Work:
+        """Read the newest continuation of a run."""
+        run = self._run()
+        return lambda: self.storage.threads.read_continuation(
+            self.long.thread, run, through=self.through
+        )
+
+    def run_evidence(self) -> Work:
+        """Read a page of the newest facts of a run."""
+        run, after = self._run(), self.through - BATCH_RECORDS
+        return lambda: self.storage.threads.read_run_evidence(
+            self.long.thread, run, after=after, through=self.through
+        )
+
+    def operation_evidence(self) -> Work:
+        """Read what is recorded about a tool call."""
+        run = self._run()
+        call = self.long.calls[run]
+        return lambda: self.storage.threads.read_operation_evidence(
+            self.long.thread, run, call, through=self.through
+        )
+
+    def _run(self) -> RunId:
+        return self.chance.choice(list(self.long.calls))
+
+
+OPERATIONS: Final[dict[str, Callable[[Age], Work]]] = {
+    "append": Age.appending,
+    "tail": Age.tail,
+    "exact read": Age.exact_read,
+    "prompt page": Age.prompt_page,
+    "continuation": Age.continuation,
+    "run evidence": Age.run_evidence,
+    "operation evidence": Age.operation_evidence,
+}
+"""Each makes ready to do an operation on a place in the thread that is chosen by chance."""
 
 
 @dataclass
@@ -104,9 +128,9 @@ async def compare(short: Age, long: Age, repetitions: int) -> Comparison:
         sides = [(short, found.short), (long, found.long)]
         if turn % 2:
             sides.reverse()
-        for operation in OPERATIONS:
+        for operation, prepare in OPERATIONS.items():
             for age, times in sides:
-                work = age.prepare(operation)
+                work = prepare(age)
                 start = time.perf_counter()
                 await work()
                 times.setdefault(operation, []).append(time.perf_counter() - start)
@@ -116,9 +140,9 @@ async def compare(short: Age, long: Age, repetitions: int) -> Comparison:
 async def costs(age: Age, meter: Meter) -> dict[str, Cost]:
     """Return what each operation asks of the engine."""
     found: dict[str, Cost] = {}
-    for operation in OPERATIONS:
-        await age.run(operation)  # the first one of a kind prepares its statements
+    for operation, prepare in OPERATIONS.items():
+        await prepare(age)()  # the first connection of a reader is not what is counted
         before = meter.cost()
-        await age.run(operation)
+        await prepare(age)()
         found[operation] = meter.cost().minus(before)
     return found

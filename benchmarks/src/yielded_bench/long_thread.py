@@ -20,6 +20,7 @@ from yielded_core.records.canonical import sha256_hex
 from yielded_core.records.envelope import encode_record
 from yielded_core.records.identifiers import (
     BatchId,
+    Digest,
     ReceiptId,
     RecordId,
     RunId,
@@ -32,11 +33,10 @@ from yielded_core.records.identifiers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from yielded_core.log.progress import FactReference
     from yielded_core.ports.values import Tail
     from yielded_core.records.envelope import EncodedRecord
+    from yielded_core.records.prompt import AssistantMessage, TextPart, ToolCallPart
     from yielded_core.storage import Storage
 
 RUNS: Final = 10
@@ -103,9 +103,9 @@ class _Run:
             terminal_records=progress.terminal_records,
             terminal_usage_bytes=progress.terminal_usage_bytes,
             original_input=_evidence(original),
-            saved_context=_evidence(progress.saved_context),
-            latest_response=_evidence(progress.latest_response),
-            terminal=_evidence(progress.terminal),
+            saved_context=_perhaps(progress.saved_context),
+            latest_response=_perhaps(progress.latest_response),
+            terminal=_perhaps(progress.terminal),
             last_fact=p.EvidenceReference(record_id=last.record.record_id, digest=last.digest),
             position="processing-operations" if self.batches else "settled",
             accounting=self._accounting(),
@@ -144,7 +144,7 @@ class _Run:
             run_id=self.run,
             turn_id=TurnId(f"turn-{self.turn}"),
             turn=self.turn,
-            messages={"content": [{"role": "assistant", "content": [_text(), *map(_call, calls)]}]},
+            messages={"content": [_message(calls)]},
             messages_digest=_DIGEST,
             tool_result_max_bytes=65_536,
             tool_selection_max_bytes=1_024,
@@ -274,11 +274,15 @@ def _call_id(turn: int, number: int) -> ToolCallId:
     return ToolCallId(f"call-{turn}-{number}")
 
 
-def _text() -> dict[str, str]:
+def _message(calls: list[ToolCallId]) -> AssistantMessage:
+    return {"role": "assistant", "content": [_text(), *map(_call, calls)]}
+
+
+def _text() -> TextPart:
     return {"type": "text", "text": _ANSWER}
 
 
-def _call(call: ToolCallId) -> dict[str, object]:
+def _call(call: ToolCallId) -> ToolCallPart:
     return {
         "type": "tool-call",
         "id": call,
@@ -298,7 +302,9 @@ def _operation(call: ToolCallId) -> p.Operation:
     )
 
 
-def _evidence(fact: FactReference | None) -> p.EvidenceReference | None:
-    if fact is None:
-        return None
-    return p.EvidenceReference(record_id=RecordId(fact.record_id), digest=fact.digest)
+def _evidence(fact: FactReference) -> p.EvidenceReference:
+    return p.EvidenceReference(record_id=RecordId(fact.record_id), digest=Digest(fact.digest))
+
+
+def _perhaps(fact: FactReference | None) -> p.EvidenceReference | None:
+    return None if fact is None else _evidence(fact)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -18,14 +18,15 @@ _MET: Final = "#2f7d4f"
 _MISSED: Final = "#c4562f"
 _SHORTEST: Final = 1 / 16
 _LONGEST: Final = 16.0
-"""What the axis spans, from the shortest to this; a bar beyond it ends at its edge, and its label still says how far."""
+"""How long bars are at most; the label of one that would be longer still says how far it is."""
 
 
 def draw(rows: tuple[Row, ...], path: Path) -> None:
     """Write a picture: a bar a row, on a logarithmic axis, from the target outwards."""
-    figure = Figure(figsize=(10, 0.45 * len(rows) + 1.2), layout="constrained")
+    # Any: the stubs of matplotlib leave most keyword arguments unknown.
+    figure: Any = Figure(figsize=(10, 0.45 * len(rows) + 1.2), layout="constrained")
     FigureCanvasSVG(figure)
-    axes = figure.add_subplot()
+    axes: Any = figure.add_subplot()
     for place, row in enumerate(reversed(rows)):
         share = min(max(row.share, _SHORTEST), _LONGEST)
         axes.barh(place, share - 1, left=1, height=0.6, color=_MET if row.met else _MISSED)

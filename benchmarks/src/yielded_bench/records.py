@@ -1,4 +1,4 @@
-"""The records that are appended, a kilobyte of canonical text each, and the batches they come in."""
+"""The records that are appended: a kilobyte of canonical text each, in batches."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class Worker:
         while b"\n" in self._text:
             line, _, self._text = self._text.partition(b"\n")
             message: Message = json.loads(line)
-            assert "failed" not in message, message["failed"]
+            assert "traceback" not in message, message["traceback"]
             yield message
 
 

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from yielded_storage_sqlite import open_storage
-from yielded_testing.suites import ThreadStoreSuite
+from yielded_testing.suites import CheckpointSuite, DurableSuite, StorageSuite, ThreadStoreSuite
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator, Callable
     from pathlib import Path
 
     from yielded_core.storage import Storage
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/store.db"
+def open_again(tmp_path: Path) -> Callable[[], Storage]:
+    return partial(open_storage, f"sqlite:///{tmp_path}/store.db")
 
 
 @pytest.fixture
-async def storage(url: str) -> AsyncIterator[Storage]:
-    async with open_storage(url) as opened:
+async def storage(open_again: Callable[[], Storage]) -> AsyncGenerator[Storage]:
+    async with open_again() as opened:
         yield opened
 
 
 class TestThreads(ThreadStoreSuite): ...
+
+
+class TestCheckpoints(CheckpointSuite): ...
+
+
+class TestStorage(StorageSuite): ...
+
+
+class TestDurability(DurableSuite): ...

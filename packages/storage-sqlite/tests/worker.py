@@ -46,7 +46,7 @@ def work(request: dict[str, Any], files: Sequence[int]) -> NoReturn:
             asyncio.run(PROGRAMS[request["program"]](channel, **request["arguments"]))
             status = 0
         except BaseException:  # noqa: BLE001 - the test must hear of it, whatever it is
-            channel.say(failed=traceback.format_exc())
+            channel.say(traceback=traceback.format_exc())
     finally:
         os._exit(status)
 
