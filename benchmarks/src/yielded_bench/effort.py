@@ -28,4 +28,4 @@ class Effort(NamedTuple):
 
 SMOKE = Effort("smoke", 1, 0.05, 2, 1_024, 1_000, 1, 0.3, 5)
 QUICK = Effort("quick", 7, 0.6, 4, 4_096, 20_000, 5, 5.0, 60)
-FULL = Effort("full", 25, 4.0, 4, 10_240, 200_000, 15, 60.0, 600)
+FULL = Effort("full", 21, 3.0, 4, 10_240, 200_000, 15, 60.0, 600)

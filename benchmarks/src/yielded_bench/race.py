@@ -54,6 +54,7 @@ async def race(subjects: Sequence[Subject], effort: Effort, folder: Path) -> lis
         for turn in range(effort.rounds):
             start = turn % len(lanes)
             for lane in lanes[start:] + lanes[:start]:
+                await lane.subject.renew()
                 expected = lane.rates[-1] * effort.seconds / lane.subject.tasks
                 await _measure(lane, max(_WARM_UP_STEPS, int(expected)))
     for lane in lanes:

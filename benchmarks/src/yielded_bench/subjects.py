@@ -46,6 +46,10 @@ class Subject(ABC):
         """Build what `steps` steps of each task append, and return the work that is timed."""
 
     @abstractmethod
+    async def renew(self) -> None:
+        """Make ready for the next round; a store on disk goes on as it is."""
+
+    @abstractmethod
     async def close(self) -> None:
         """Give everything back."""
 
@@ -56,7 +60,7 @@ class Yielded(Subject):
 
     name: str
     url: str
-    """With `{folder}` where the store may lie."""
+    """With `{folder}` where the store may lie; without it, each round has a store of its own."""
     tasks: int = 1
     size: int = 1
     make: Make = tool_result
@@ -67,12 +71,21 @@ class Yielded(Subject):
 
     async def open(self, folder: Path) -> None:
         """Open a store and materialize the threads."""
-        url = self.url.format(folder=folder)
+        await self._begin(self.url.format(folder=folder))
+
+    async def renew(self) -> None:
+        """Begin again with an empty store where the last one is not on disk but in memory."""
+        if "{folder}" not in self.url:
+            await self.close()
+            await self._begin(self.url)
+
+    async def _begin(self, url: str) -> None:
         storage = await self._open.enter_async_context(open_storage(url))
         self._storage = storage
-        for task in range(self.tasks):
-            found = await storage.threads.materialize(_thread(task), epoch=1)
-            self._tails.append(found.tail)
+        threads = [
+            storage.threads.materialize(_thread(task), epoch=1) for task in range(self.tasks)
+        ]
+        self._tails = [found.tail for found in await asyncio.gather(*threads)]
 
     def prepare(self, steps: int) -> Work:
         """Build the records; validation, encoding and digests are part of the append."""
@@ -112,6 +125,9 @@ class RawSqlite(Subject):
     async def open(self, folder: Path) -> None:
         """Make the table."""
         self._connection = open_raw(folder)
+
+    async def renew(self) -> None:
+        """Go on."""
 
     def prepare(self, steps: int) -> Work:
         """Encode the rows."""

@@ -37,6 +37,7 @@ class Worker:
         self._writing: int | None = writing
         self._text = b""
         self._ended = False
+        self._released = False
 
     def fileno(self) -> int:
         """Return what to wait on for the next line."""
@@ -89,7 +90,10 @@ class Worker:
             self._writing = None
 
     def release(self) -> None:
-        """Kill the worker if it lives, and close the pipes."""
+        """Kill the worker if it lives, and close the pipes; only the first time does anything."""
+        if self._released:
+            return
+        self._released = True
         self.hang_up()
         if not self._ended:
             with suppress(ProcessLookupError):

@@ -214,22 +214,22 @@ async def opener(channel: Channel, url: str, worker: str) -> None:
 # --- a writer that does what it is told ----------------------------------------------------------
 
 
-async def scribe(channel: Channel, url: str, thread: str, saboteur: str | None = None) -> None:
-    """Append one batch for each word, at whatever the tail is, and say what came of it."""
+async def scribe(channel: Channel, url: str, thread: str, hold_log: bool = False) -> None:
+    """Append one batch for each word, at whatever the tail is, and say what came of it.
+
+    With `hold_log`, SQLite does not write its log back by itself.
+    """
     name = ThreadId(thread)
-    with sabotage(saboteur):
-        async with open_storage(url) as storage:
-            tail = (await storage.threads.materialize(name, epoch=1)).tail
-            channel.say(sequence=tail.sequence)
-            while (order := await channel.hear()) is not None:
-                try:
-                    given = storm_batch(str(order["name"]), int(order["number"]))
-                    done = await _insist(storage, name, given, tail, 1)
-                except StorageError as fault:
-                    channel.say(fault=fault.code, text=str(fault))
-                else:
-                    tail = done.tail
-                    channel.say(first=done.first_sequence, last=tail.sequence, at=time.monotonic())
+    async with open_storage(url) as storage:
+        if hold_log:
+            await vars(storage)["_file"].write(_hold_log)
+        tail = (await storage.threads.materialize(name, epoch=1)).tail
+        channel.say(sequence=tail.sequence)
+        while (order := await channel.hear()) is not None:
+            given = storm_batch(str(order["name"]), int(order["number"]))
+            done = await _insist(storage, name, given, tail, 1)
+            tail = done.tail
+            channel.say(first=done.first_sequence, last=tail.sequence, at=time.monotonic())
     channel.say(closed=True)
 
 
@@ -279,6 +279,10 @@ def _can_write(connection: sqlite3.Connection) -> bool:
 def _can_checkpoint(connection: sqlite3.Connection) -> bool:
     (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     return not busy
+
+
+def _hold_log(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA wal_autocheckpoint = 0")
 
 
 # --- observing -----------------------------------------------------------------------------------

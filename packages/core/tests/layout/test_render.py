@@ -112,13 +112,17 @@ def test_every_key_but_the_header_leads_with_the_thread(database: sqlite3.Connec
         ("yielded_threads VALUES ('t', 0, 1, -1, zeroblob(32), 0, 0)", "yielded_threads_tail"),
         ("yielded_tombstones VALUES ('t', 1, 0, x'00', 0)", "yielded_tombstones_tail"),
         (
-            "yielded_batches VALUES"
-            " ('t', 0, 1, 2, 'b', 'p', 1, zeroblob(32), zeroblob(32), zeroblob(8))",
+            (
+                "yielded_batches VALUES"
+                " ('t', 0, 1, 2, 'b', 'p', 1, zeroblob(32), zeroblob(32), zeroblob(8))"
+            ),
             "yielded_batches_span",
         ),
         (
-            "yielded_batches VALUES"
-            " ('t', 0, 1, 1, 'b', 'p', 1, zeroblob(31), zeroblob(32), zeroblob(8))",
+            (
+                "yielded_batches VALUES"
+                " ('t', 0, 1, 1, 'b', 'p', 1, zeroblob(31), zeroblob(32), zeroblob(8))"
+            ),
             "yielded_batches_digests",
         ),
         ("yielded_records VALUES ('t', 0, 0, 'r', x'00')", "yielded_records_sequence"),

@@ -31,7 +31,7 @@ GROUP_ITEMS: Final = 256
 """Items that share one commit at most."""
 LOG_BYTES: Final = 32 * 1_048_576
 """Size of the write-ahead log beyond which a writer waits for readers to write it back."""
-_CHECKPOINT_MILLISECONDS: Final = 100
+_CHECKPOINT_MILLISECONDS: Final = 500
 """How long it waits for them."""
 
 

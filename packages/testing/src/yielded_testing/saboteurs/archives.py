@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from asyncio import to_thread
 from base64 import urlsafe_b64decode
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -11,11 +13,14 @@ import orjson
 from yielded_core.errors import RecordNotFound, ThreadNotMaterialized
 from yielded_core.log import append, offsets, retention
 from yielded_core.records import bounds
+from yielded_core.transfer import files
 from yielded_testing.saboteurs.model import Saboteur, WrongRule
 from yielded_testing.saboteurs.proxies import Archives, Threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
 
     from yielded_core.ports.threads import ArchiveStore, ThreadReader, ThreadStore
     from yielded_core.ports.values import (
@@ -28,6 +33,9 @@ if TYPE_CHECKING:
     from yielded_core.records.envelope import StoredRecord
     from yielded_core.records.identifiers import RecordId, ThreadId
     from yielded_core.records.prompt_record import PromptRecord
+    from yielded_core.transfer.files import ArchiveWriter
+
+    _Writing = AbstractAsyncContextManager[ArchiveWriter]
 
 
 class PagesByOffset(Threads):
@@ -70,6 +78,23 @@ def _any_cursor(_right: object) -> Callable[..., dict[str, object]]:
     def wrong(_incarnation: str, _thread: ThreadId, cursor: str) -> dict[str, object]:
         found: dict[str, object] = orjson.loads(urlsafe_b64decode(cursor.rpartition(".")[2]))
         return found
+
+    return wrong
+
+
+def _older_format(_right: str) -> str:
+    """Pages name an older record format."""
+    return "effect-agent/thread@2"
+
+
+def _named_first(right: Callable[[Path], _Writing]) -> Callable[[Path], _Writing]:
+    """An archive file has its name before it is whole."""
+
+    @asynccontextmanager
+    async def wrong(path: Path) -> AsyncGenerator[ArchiveWriter]:
+        async with right(path) as archive:
+            await to_thread(path.touch)
+            yield archive
 
     return wrong
 
@@ -221,6 +246,18 @@ SABOTEURS: Final = (
         ("ARC-2", "STO-4"),
         "test_a_cursor_belongs_to_its_thread",
         WrongRule(offsets, "open_cursor", _any_cursor),
+    ),
+    Saboteur(
+        "older-format",
+        ("ARC-1", "ARC-3", "ARC-4", "ARC-5"),
+        "test_pages_are_batches_and_then_sections",
+        WrongRule(bounds, "RECORD_FORMAT", _older_format),
+    ),
+    Saboteur(
+        "named-before-it-is-whole",
+        ("ARC-5",),
+        "test_a_file_has_its_name_only_when_it_is_whole",
+        WrongRule(files, "write_archive", _named_first),
     ),
     Saboteur(
         "destination-appears",
