@@ -12,7 +12,7 @@ from yielded_bench.records import PRODUCER, annotation, batches, record, tool_re
 from yielded_core.errors import AppendConflict, FenceRejected
 from yielded_core.log.prepared import prepare_stored
 from yielded_core.ports.values import Batch, Checkpoint, ThreadTail
-from yielded_core.records.identifiers import BatchId, Digest, RecordId, ThreadId
+from yielded_core.records.identifiers import BatchId, Digest, Principal, RecordId, ThreadId
 from yielded_core.records.payloads import PeerMessagePrepared, WorkHandoffCompleted
 from yielded_core.storage import open_storage
 
@@ -106,7 +106,7 @@ async def _appends(bill: _Bill, storage: Storage) -> None:
 _PREPARED: Final = PeerMessagePrepared(
     message_id="message",
     source={},
-    source_principal="agent",  # pyright: ignore[reportArgumentType] - a principal is text
+    source_principal=Principal("agent"),
     operation="send",
     deadline_at_millis=1,
     encoded_envelope={},

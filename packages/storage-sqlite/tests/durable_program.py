@@ -13,6 +13,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from saboteurs import applied
+
 from yielded_core.log.prepared import prepare_batch
 from yielded_core.ports.values import Checkpoint, ThreadTail
 from yielded_core.records.identifiers import ThreadId

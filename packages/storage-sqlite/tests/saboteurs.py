@@ -11,13 +11,17 @@ import asyncio
 import sqlite3
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from unittest.mock import patch
 
-from yielded_storage_sqlite import connections, file, file_lock, open_files, store, watcher, writer
+from yielded_storage_sqlite import connections, file, inspection, store, watcher, writer
+from yielded_storage_sqlite.faults import storage_fault
+from yielded_storage_sqlite.file_lock import FileLock
+from yielded_storage_sqlite.open_files import OpenFiles
+from yielded_storage_sqlite.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Sequence
     from contextlib import AbstractContextManager
 
     from yielded_core.layout.classify import Current, Fresh
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
 
 SABOTEURS: Final[dict[str, Callable[[], AbstractContextManager[object]]]] = {}
 
-Group = Any
+Group: TypeAlias = Any
 """The items of one commit, as the writer holds them."""
 
 
@@ -40,7 +44,7 @@ def saboteur(
 
 
 @contextmanager
-def applied(name: str) -> Iterator[None]:
+def applied(name: str) -> Generator[None]:
     """Make the adapter wrong in one way for as long as the context is open."""
     with SABOTEURS[name]():
         yield
@@ -89,7 +93,7 @@ def trusts_savepoints() -> AbstractContextManager[object]:
             try:
                 item.run(connection)
             except sqlite3.Error as error:
-                item.refusal = writer.storage_fault(error)
+                item.refusal = storage_fault(error)
             with suppress(sqlite3.Error):
                 if item.refusal is not None:
                     connection.execute("ROLLBACK TO item")
@@ -103,7 +107,7 @@ def trusts_savepoints() -> AbstractContextManager[object]:
 @saboteur
 def declares_full() -> AbstractContextManager[object]:
     """Nothing is ever flushed, and the settings say that everything is."""
-    right_open, right_settings = file.open_writer, vars(store)["_settings"]
+    right_open, right_settings = connections.open_writer, vars(store)["_settings"]
 
     def open_writer(address: Address) -> Opened:
         opened = right_open(address)
@@ -124,29 +128,40 @@ def declares_full() -> AbstractContextManager[object]:
 @saboteur
 def waits_in_sqlite() -> AbstractContextManager[object]:
     """Writers do not queue for a lock file; SQLite's busy handler sleeps and tries again."""
+
+    def enter(lock: FileLock) -> FileLock:
+        return lock
+
+    def leave(_lock: FileLock, *_error: object) -> None:
+        return
+
     return together(
-        patch.object(file_lock.FileLock, "__enter__", lambda lock: lock),
-        patch.object(file_lock.FileLock, "__exit__", lambda *_: None),
+        patch.object(FileLock, "__enter__", enter), patch.object(FileLock, "__exit__", leave)
     )
 
 
 @saboteur
 def drains_before_locking() -> AbstractContextManager[object]:
     """What waits is taken before the lock, so that a long wait commits a small group."""
-    right_serve, right_drain = writer.Writer._serve_group, writer.Writer._drain
+    right_serve, right_drain = vars(Writer)["_serve_group"], vars(Writer)["_drain"]
 
-    def serve(self: writer.Writer, opened: Opened, first: Any) -> bool:
+    def serve(self: Writer, opened: Opened, first: Group) -> bool:
         taken = right_drain(self, first)
-        with patch.object(self, "_drain", lambda _first: taken):
-            return right_serve(self, opened, first)
 
-    return patch.object(writer.Writer, "_serve_group", serve)
+        def drain(_first: Group) -> Group:
+            return taken
+
+        with patch.object(self, "_drain", drain):
+            answered: bool = right_serve(self, opened, first)
+            return answered
+
+    return patch.object(Writer, "_serve_group", serve)
 
 
 @saboteur
 def reads_the_file_itself() -> AbstractContextManager[object]:
     """Opening looks at the file's first bytes itself, which drops this process's locks on it."""
-    right = connections.inspect_store
+    right = inspection.inspect_store
 
     def inspect(path: str, *, shared: bool) -> Fresh | Current:
         with suppress(FileNotFoundError), Path(path).open("rb") as opened:
@@ -159,7 +174,11 @@ def reads_the_file_itself() -> AbstractContextManager[object]:
 @saboteur
 def trusts_names() -> AbstractContextManager[object]:
     """What stands under the names of the files is never looked at again."""
-    return patch.object(open_files.OpenFiles, "check", lambda _files: None)
+
+    def check(_files: OpenFiles) -> None:
+        return
+
+    return patch.object(OpenFiles, "check", check)
 
 
 @saboteur
@@ -229,7 +248,7 @@ def deliver(items: Sequence[Any]) -> None:
 
 
 @contextmanager
-def together(*changes: AbstractContextManager[object]) -> Iterator[None]:
+def together(*changes: AbstractContextManager[object]) -> Generator[None]:
     """Apply two changes."""
     first, second = changes
     with first, second:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import pytest
-
 from log_checker import check_store
 from worker_programs import SHARED, storm_batch
 

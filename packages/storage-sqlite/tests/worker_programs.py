@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from log_checker import check_store
 from saboteurs import applied
+
 from yielded_core.errors import AppendConflict, StorageError
-from yielded_core.ports.values import Tail
 from yielded_core.records.identifiers import ThreadId
 from yielded_storage_sqlite import open_storage
 from yielded_testing.suites.builders import actual_tail, batch, notes
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
     from contextlib import AbstractContextManager
 
-    from yielded_core.ports.values import Appended, Batch
+    from yielded_core.ports.values import Appended, Batch, Tail
     from yielded_core.storage import Storage
     from yielded_storage_sqlite import SqliteStorage
 
@@ -214,7 +214,7 @@ async def opener(channel: Channel, url: str, worker: str) -> None:
 # --- a writer that does what it is told ----------------------------------------------------------
 
 
-async def scribe(channel: Channel, url: str, thread: str, hold_log: bool = False) -> None:
+async def scribe(channel: Channel, url: str, thread: str, *, hold_log: bool = False) -> None:
     """Append one batch for each word, at whatever the tail is, and say what came of it.
 
     With `hold_log`, SQLite does not write its log back by itself.
@@ -385,7 +385,7 @@ async def misuser(channel: Channel, url: str) -> None:
         if not child:
             _misuse(channel, storage)
             os._exit(0)
-        os.waitpid(child, 0)
+        await asyncio.to_thread(os.waitpid, child, 0)
         given = storm_batch("parent", 4)
         done = await storage.threads.append(thread, given, expected=tail, epoch=1)
         channel.say(sequence=done.tail.sequence)
@@ -401,7 +401,7 @@ def _misuse(channel: Channel, storage: SqliteStorage) -> None:
         "close": lambda: storage.__aexit__(None, None, None),
     }
     loop = asyncio.new_event_loop()
-    asyncio.events._set_running_loop(None)
+    asyncio.events._set_running_loop(None)  # noqa: SLF001 - the child has none of its own yet
     for name, operation in operations.items():
         began = time.monotonic()
         try:
@@ -466,7 +466,7 @@ async def filler(channel: Channel, folder: str, means: str) -> None:
             failed=len(faults),
         )
         ballast.unlink(missing_ok=True)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         wrong: list[str] = []
         for thread, (_, count) in zip(threads, heard, strict=True):
             tail = (await storage.threads.tail(thread)).tail

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from yielded_core.log.checkpoints import check_binding, decode_state, encode_checkpoint
+from yielded_core.log.reads import check_sequence
 from yielded_core.ports.values import Checkpoint
 from yielded_core.records.identifiers import check_identifier
 
@@ -44,6 +45,8 @@ class MemoryCheckpoints:
 
     async def load(self, thread: ThreadId, *, at_or_before: int | None = None) -> Checkpoint | None:
         """Return the newest checkpoint at or before a sequence (LOG-13)."""
+        if at_or_before is not None:
+            check_sequence(at_or_before, "at_or_before")
         with self._store.operation():
             log = self._store.resolve(check_identifier(thread, "thread id"))[1]
             known = [at for at in log.checkpoints if at_or_before is None or at <= at_or_before]

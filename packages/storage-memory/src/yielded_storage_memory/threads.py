@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from typing import TYPE_CHECKING
 
 from yielded_core.log import reads
@@ -102,9 +103,9 @@ class MemoryThreads(MemoryReader):
         with self._store.operation():
             reads.check_limit(limit, PAGE_RECORDS)
             first = "" if after is None else check_identifier(after, "thread id")
-            names = sorted(name for name in self._store.threads if name > first)
+            later = (name for name in self._store.threads if name > first)
             page: list[ThreadTail] = []
-            for name in names[:limit]:
+            for name in heapq.nsmallest(limit, later):
                 found = self._store.threads[name]
                 tail = found.log.tail
                 page.append(ThreadTail(name, tail.sequence, tail.digest, found.epoch))

@@ -264,6 +264,8 @@ class SqliteCheckpoints:
     async def load(self, thread: ThreadId, *, at_or_before: int | None = None) -> Checkpoint | None:
         """Return the newest checkpoint at or before a sequence (LOG-13)."""
         check_identifier(thread, "thread id")
+        if at_or_before is not None:
+            reads.check_sequence(at_or_before, "at_or_before")
         columns = tables.checkpoints.c
         async with self._file.reading(partial(live_snapshot, thread=thread)) as snapshot:
             newest = (

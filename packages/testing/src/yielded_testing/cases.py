@@ -7,13 +7,14 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from pytest import Mark, ParameterSet  # noqa: PT013 - only the types of what a marker holds
+import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
 SLOW: Final = "slow_case"
 RULE: Final = "rule"
+_PARAM: Final = type(pytest.param())
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def cases_of(suite: type) -> tuple[Case, ...]:
 
 
 def _expanded(suite: type, name: str, method: Callable[..., Any]) -> Iterator[Case]:
-    marks = cast("list[Mark]", getattr(method, "pytestmark", []))
+    marks = cast("list[pytest.Mark]", getattr(method, "pytestmark", []))
     rules = tuple(str(rule) for mark in marks if mark.name == RULE for rule in mark.args)
     axes = [_axis(mark) for mark in marks if mark.name == "parametrize"]
     taken = inspect.signature(method).parameters
@@ -76,7 +77,7 @@ def _expanded(suite: type, name: str, method: Callable[..., Any]) -> Iterator[Ca
         )
 
 
-def _axis(mark: Mark) -> list[_Parameters]:
+def _axis(mark: pytest.Mark) -> list[_Parameters]:
     """Return the values of one `parametrize` marker."""
     names = cast("str | Sequence[str]", mark.args[0])
     split = [each.strip() for each in names.split(",")] if isinstance(names, str) else [*names]
@@ -84,7 +85,7 @@ def _axis(mark: Mark) -> list[_Parameters]:
     for index, given in enumerate(cast("Sequence[object]", mark.args[1])):
         values: Sequence[object]
         label: str | None = None
-        if isinstance(given, ParameterSet):
+        if isinstance(given, _PARAM):
             values, label = given.values, given.id if isinstance(given.id, str) else None
         else:
             values = cast("Sequence[object]", given) if len(split) > 1 else (given,)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from yielded_core.errors import CheckpointRefused, InvalidJson
+from yielded_core.log.reads import check_sequence
 from yielded_core.records.canonical import canonical_json
 from yielded_core.records.fields import INSTANT_PATTERN
 
@@ -20,7 +21,11 @@ CHECKPOINT_VERSION: Final = 1
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """Return the canonical text of a checkpoint's state, or raise CheckpointRefused."""
+    """Return the canonical text of a checkpoint's state.
+
+    Raises CheckpointRefused, and InvalidArgument for a sequence that no record can have.
+    """
+    check_sequence(checkpoint.through_sequence, "through_sequence")
     if checkpoint.schema_version != CHECKPOINT_VERSION:
         raise _refused(checkpoint, "unsupported-version")
     try:

@@ -40,11 +40,16 @@ def check_limit(limit: int, most: int) -> int:
     return limit
 
 
-def check_after(after: int) -> int:
+def check_sequence(sequence: int, name: str) -> int:
     """Return a sequence from 0 that a record can have, or raise InvalidArgument."""
-    if type(after) is not int or not 0 <= after <= SAFE_INTEGER:
-        raise InvalidArgument("after", f"it is not an integer from 0 to {SAFE_INTEGER}")
-    return after
+    if type(sequence) is not int or not 0 <= sequence <= SAFE_INTEGER:
+        raise InvalidArgument(name, f"it is not an integer from 0 to {SAFE_INTEGER}")
+    return sequence
+
+
+def check_after(after: int) -> int:
+    """Return a position that a record can have, or raise InvalidArgument."""
+    return check_sequence(after, "after")
 
 
 def check_batch_end(state: ThreadState, after: int) -> int:

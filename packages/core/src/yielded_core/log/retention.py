@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from yielded_core.errors import (
     ImportRefused,
+    InvalidArgument,
     InvalidIdentifier,
     RangeRefused,
     ThreadDeleted,
     ThreadInUse,
 )
+from yielded_core.log.reads import check_sequence
 from yielded_core.ports.values import ArchiveRange, Tail, ThreadTail
 from yielded_core.records.bounds import LAST_EPOCH, RANGE_BYTES, RANGE_RECORDS
+from yielded_core.records.identifiers import check_epoch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 
 _Staged = TypeVar("_Staged")
 
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
 RESTORE_LEAP: Final = 2**32
 """How far every epoch rises when a restored store begins a new timeline (STO-4)."""
 
@@ -73,8 +78,15 @@ def decide_import(
     tombstone: Tail | None,
     staged: ThreadTail | None,
 ) -> bool:
-    """Say whether an import begins anew (True) or goes on with what is staged (False) (ARC-4)."""
+    """Say whether an import begins anew (True) or goes on with what is staged (False) (ARC-4).
+
+    Raises InvalidInput for a tail that no archive can have captured.
+    """
     thread = archive.thread_id
+    check_epoch(archive.epoch)
+    check_sequence(archive.sequence, "sequence")
+    if type(archive.digest) is not str or not _DIGEST.fullmatch(archive.digest):
+        raise InvalidArgument("digest", "it is not 64 hexadecimal digits")
     check_destination(thread, destination, tombstone)
     if staged is None:
         return True

@@ -12,10 +12,13 @@ import orjson
 
 from yielded_core.errors import RecordNotFound, ThreadNotMaterialized
 from yielded_core.log import append, offsets, retention
+from yielded_core.log.prepared import prepare_batch
+from yielded_core.ports.values import Batch
 from yielded_core.records import bounds
 from yielded_core.transfer import files
 from yielded_testing.saboteurs.model import Saboteur, WrongRule
 from yielded_testing.saboteurs.proxies import Archives, Threads
+from yielded_testing.saboteurs.records import known_part
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
         ImportState,
         PreparedBatch,
         StoredBatch,
+        Tail,
         ThreadTail,
     )
     from yielded_core.records.envelope import StoredRecord
@@ -127,6 +131,21 @@ class OneEpochForAll(Archives):
         self._epoch = 1
 
 
+class ImportsKnownFields(Archives):
+    """Imported records are written again from the fields that this version knows."""
+
+    async def stage_batches(
+        self, thread: ThreadId, batches: Sequence[tuple[PreparedBatch, int]]
+    ) -> ImportState:
+        known = [(_rewritten(prepared), epoch) for prepared, epoch in batches]
+        return await self.inner.stage_batches(thread, known)
+
+
+def _rewritten(prepared: PreparedBatch) -> PreparedBatch:
+    records = tuple(known_part(encoded.record) for encoded in prepared.records)
+    return prepare_batch(Batch(prepared.batch_id, prepared.producer_id, records))
+
+
 class KeepsDiscarded(Archives):
     """Discarding an import leaves what was staged."""
 
@@ -152,6 +171,16 @@ def _archive_s_epoch(right: Callable[..., Any]) -> Callable[..., Any]:
     def wrong(archive: ThreadTail, *others: Any) -> ThreadTail:  # noqa: ANN401
         tail: ThreadTail = right(archive, *others)
         return replace(tail, epoch=archive.epoch)
+
+    return wrong
+
+
+def _any_part(right: Callable[..., Any]) -> Callable[..., Any]:
+    """An import can be published before all of its archive is staged."""
+
+    def wrong(archive: ThreadTail, staged: Tail, *others: Any) -> Any:  # noqa: ANN401
+        part = replace(archive, sequence=staged.sequence, digest=staged.digest)
+        return right(part, staged, *others)
 
     return wrong
 
@@ -266,6 +295,18 @@ SABOTEURS: Final = (
         DestinationAppears,
     ),
     Saboteur("one-epoch-for-all", ("ARC-4",), "test_everything_is_kept", OneEpochForAll),
+    Saboteur(
+        "imports-known-fields",
+        ("ARC-4", "REC-4"),
+        "test_unknown_fields_are_installed",
+        ImportsKnownFields,
+    ),
+    Saboteur(
+        "publishes-a-part",
+        ("ARC-4",),
+        "test_what_is_not_complete_is_not_published",
+        WrongRule(retention, "decide_publish", _any_part),
+    ),
     Saboteur("keeps-discarded", ("ARC-4",), "test_a_discarded_import_is_gone", KeepsDiscarded),
     Saboteur(
         "stages-one-by-one",

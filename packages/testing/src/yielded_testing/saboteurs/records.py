@@ -122,11 +122,12 @@ class ForgetsUnknownFields(Threads):
         self, thread: ThreadId, batch: Batch | PreparedBatch, *, expected: Tail, epoch: int
     ) -> Appended:
         if isinstance(batch, Batch):
-            batch = replace(batch, records=tuple(_known(record) for record in batch.records))
+            batch = replace(batch, records=tuple(known_part(record) for record in batch.records))
         return await self.inner.append(thread, batch, expected=expected, epoch=epoch)
 
 
-def _known(record: Record) -> Record:
+def known_part(record: Record) -> Record:
+    """Return a record without the members of its envelope that this version does not know."""
     if not record.__pydantic_extra__:
         return record
     return Record.model_construct(**{name: getattr(record, name) for name in Record.model_fields})

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from yielded_core.errors import CheckpointRefused, ThreadDeleted, ThreadNotMaterialized
+from yielded_core.errors import (
+    CheckpointRefused,
+    InvalidArgument,
+    ThreadDeleted,
+    ThreadNotMaterialized,
+)
 from yielded_core.ports.values import Checkpoint, Tail
 from yielded_core.records.identifiers import Digest
 from yielded_testing.suites.builders import (
@@ -129,6 +134,16 @@ class CheckpointSuite:
             await _refused(storage, checkpoint(writer.tail, cast("JsonValue", state)), "corrupt")
         for instant in ("", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05.678901Z", "yesterday"):
             await _refused(storage, checkpoint(writer.tail, instant=instant), "corrupt")
+
+    @pytest.mark.rule("LOG-13")
+    @pytest.mark.parametrize("sequence", [-1, 2**64, True, 1.0, "1"])
+    async def test_what_is_no_sequence_is_refused(self, storage: Storage, sequence: int) -> None:
+        """A checkpoint stands at an integer from 0 that a sequence can have."""
+        writer = await Writer.begin(storage)
+        await writer.fill(1)
+        given = checkpoint(Tail(sequence, writer.tail.digest))
+        await refused(InvalidArgument, store_of(storage).save(given))
+        await refused(InvalidArgument, store_of(storage).load(THREAD, at_or_before=sequence))
 
     @pytest.mark.rule("LOG-13")
     async def test_a_saved_state_is_a_copy(self, storage: Storage) -> None:

@@ -14,6 +14,7 @@ from yielded_core.errors import (
     ThreadNotMaterialized,
     YieldedError,
 )
+from yielded_core.records.envelope import decode_record
 from yielded_core.records.payloads import RunContextRecorded
 from yielded_core.transfer.importing import import_archive
 from yielded_core.transfer.verify import verify_archive, verify_thread
@@ -23,7 +24,15 @@ from yielded_testing.suites.archive_pages import (
     rechained_pages,
     sealed_lines,
 )
-from yielded_testing.suites.builders import OTHER, THREAD, Writer, note, record
+from yielded_testing.suites.builders import (
+    OTHER,
+    THREAD,
+    Writer,
+    canonical,
+    note,
+    note_value,
+    record,
+)
 from yielded_testing.suites.evidence import prepared
 from yielded_testing.suites.indexes import indexed_thread
 from yielded_testing.suites.runs import RunScript
@@ -84,6 +93,15 @@ class ImportCases:
         assert here is not None
         assert there is not None
         assert (here.sequence, here.wire) == (there.sequence, there.wire)
+
+    @pytest.mark.rule("ARC-4", "REC-4")
+    async def test_unknown_fields_are_installed(self, storage: Storage) -> None:
+        """Members that this version does not know come through byte for byte."""
+        value = note_value("one", {"known": True})
+        value["futureEnvelope"] = {"b": [1.5, None], "a": "🧵"}
+        await (await Writer.begin(storage)).append(decode_record(canonical(value)))
+        await installed(storage, moved(await lines_of(storage)))
+        assert (await storage.threads.read(OTHER))[0].wire == canonical(value)
 
     @pytest.mark.rule("ARC-4")
     async def test_the_log_goes_on_where_it_was_captured(self, storage: Storage) -> None:

@@ -11,6 +11,7 @@ from yielded_core.errors import (
     AppendConflict,
     BeyondTail,
     ImportRefused,
+    InvalidInput,
     ProgressRefused,
     RecordNotFound,
     ThreadDeleted,
@@ -35,7 +36,7 @@ from yielded_testing.suites.support import (
 if TYPE_CHECKING:
     from yielded_core.ports.threads import ThreadReader
     from yielded_core.ports.values import PreparedBatch
-    from yielded_core.records.identifiers import ThreadId
+    from yielded_core.records.identifiers import Digest, ThreadId
     from yielded_core.storage import Storage
 
 Source = tuple[ThreadTail, list[tuple["PreparedBatch", int]]]
@@ -226,6 +227,26 @@ class StagingCases:
             fault = await refused(ImportRefused, storage.archives.begin_import(other))
             assert fault.reason == "in-progress"
         assert await storage.archives.import_state(OTHER) == half
+
+    @pytest.mark.rule("ARC-4", "REC-1")
+    @pytest.mark.parametrize(
+        ("sequence", "digest", "epoch"),
+        [
+            (-1, NOWHERE, 1),
+            (2**64, NOWHERE, 1),
+            (1, "f" * 63, 1),
+            (1, "F" * 64, 1),
+            (1, NOWHERE, 0),
+            (1, NOWHERE, 10**18),
+        ],
+    )
+    async def test_a_tail_that_no_archive_captured_is_refused(
+        self, storage: Storage, sequence: int, digest: Digest, epoch: int
+    ) -> None:
+        """Sequence, digest and epoch are what a thread can have; nothing is begun otherwise."""
+        wrong = ThreadTail(OTHER, sequence, digest, epoch)
+        await refused(InvalidInput, storage.archives.begin_import(wrong))
+        assert await storage.archives.import_state(OTHER) is None
 
     @pytest.mark.rule("ARC-4")
     async def test_a_discarded_import_is_gone(self, storage: Storage) -> None:
