@@ -7,6 +7,7 @@ import gc
 import subprocess
 import sys
 import threading
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -240,7 +241,9 @@ async def test_a_forgotten_storage_ends_by_itself(path: Path) -> None:
     await storage.__aenter__()
     await Writer.begin(storage)
     storage = None
-    gc.collect()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what other tests left behind is collected here too
+        gc.collect()
     async with asyncio.timeout(30):
         while our_threads():
             await asyncio.to_thread(threading.Event().wait, 0.01)

@@ -53,7 +53,8 @@ def test_parameters_are_expanded() -> None:
     ]
     assert cases[2].arguments == {"letter": "a", "number": 1}
     assert cases[5].arguments == {"given": "x" * 50, "flag": None}
-    assert (cases[0].rules, cases[0].slow, cases[4].slow) == (("LOG-1", "LOG-2"), False, True)
+    assert cases[0].rules == ("LOG-1", "LOG-2")
+    assert [case.slow for case in cases] == [False, False, True, True, True, True]
     assert cases[0].fixtures == {"storage"}
     assert (cases[0].summary, cases[4].summary) == ("A product.", "")
 
@@ -61,7 +62,9 @@ def test_parameters_are_expanded() -> None:
 class _Suite:
     @pytest.mark.rule("LOG-1", "LOG-2")
     @pytest.mark.parametrize("number", [1, 2])
-    @pytest.mark.parametrize("letter", ["b", pytest.param("a", id="named")])
+    @pytest.mark.parametrize(
+        "letter", ["b", pytest.param("a", id="named", marks=pytest.mark.slow_case)]
+    )
     async def test_product(self, storage: Storage, number: int, letter: str) -> None:
         """A product.
 

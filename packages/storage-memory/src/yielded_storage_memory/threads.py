@@ -23,7 +23,7 @@ from yielded_storage_memory.reads import MemoryReader
 from yielded_storage_memory.state import Indexes, Thread
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from yielded_core.log.progress import RunProgress
     from yielded_core.ports.values import Batch, PreparedBatch, Tail
@@ -79,13 +79,13 @@ class MemoryThreads(MemoryReader):
 
     async def observe(
         self, thread: ThreadId, *, after: Offset | None = None
-    ) -> AsyncIterator[StoredRecord]:
+    ) -> AsyncGenerator[StoredRecord]:
         """Deliver every record after an offset, stored and new, until cancelled (LOG-9)."""
         self._store.check()
         check_identifier(thread, "thread id")
         prefix = offset_prefix(self._store.incarnation, thread)
         position = 0 if after is None else sequence_of(after, prefix, thread)
-        reads.check_through(self._resolve(thread)[0], position)
+        reads.check_offset(self._resolve(thread)[0], position)
         with self._store.observer(thread) as news:
             while True:
                 news.clear()

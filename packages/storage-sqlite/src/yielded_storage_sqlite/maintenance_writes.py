@@ -84,11 +84,19 @@ def _wires(
 ) -> list[tuple[int, bytes]]:
     key = (state.thread_id, state.generation)
     found: dict[int, bytes] = {}
-    for begins, content in connection.execute(sql.CHUNKS, (*key, first, last)):
+    for begins, content in _chunks(connection, key, (first, last)):
         found.update(enumerate(chunk_lines(content), begins))
     hot = connection.execute(sql.WIRES, (*key, first, last))
     found.update((sequence, wire) for sequence, _, wire in hot)
     return [(sequence, found[sequence]) for sequence in range(first, last + 1) if sequence in found]
+
+
+def _chunks(
+    connection: sqlite3.Connection, key: tuple[ThreadId, int], span: tuple[int, int]
+) -> sqlite3.Cursor:
+    (thread, generation), (first, last) = key, span
+    named = {"thread": thread, "generation": generation, "first": first, "last": last}
+    return connection.execute(sql.CHUNKS, named)
 
 
 # --- archive ranges ------------------------------------------------------------------------------
@@ -147,8 +155,8 @@ def archive_range(connection: sqlite3.Connection, thread: ThreadId, first: int) 
 def _copy_digest(
     connection: sqlite3.Connection, key: tuple[ThreadId, int], span: tuple[int, int]
 ) -> bytes:
-    rows = connection.execute(sql.CHUNKS, (*key, *span))
-    return _digest_of(line for _, content in rows for line in chunk_lines(content))
+    chunks = _chunks(connection, key, span)
+    return _digest_of(line for _, content in chunks for line in chunk_lines(content))
 
 
 def _digest_of(wires: Iterator[bytes]) -> bytes:

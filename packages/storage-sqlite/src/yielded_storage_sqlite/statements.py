@@ -80,10 +80,10 @@ SELECT sequence, record_id, wire FROM yielded_records
 # Without the end of the last one, every later chunk of the thread would be looked at.
 CHUNKS: Final = """
 SELECT first_sequence, content FROM yielded_archived_chunks
- WHERE thread_id = ?1 AND generation = ?2 AND first_sequence <= ?4
-   AND last_sequence BETWEEN ?3 AND coalesce(
+ WHERE thread_id = :thread AND generation = :generation AND first_sequence <= :last
+   AND last_sequence BETWEEN :first AND coalesce(
      (SELECT min(last_sequence) FROM yielded_archived_chunks
-       WHERE thread_id = ?1 AND generation = ?2 AND last_sequence >= ?4), ?4)
+       WHERE thread_id = :thread AND generation = :generation AND last_sequence >= :last), :last)
  ORDER BY last_sequence
 """
 INDEX_TABLES: Final = (

@@ -32,7 +32,7 @@ from yielded_core.sql.snapshot import hex_digest, live_snapshot, staged_snapshot
 from yielded_storage_sqlite import import_writes, log_writes, maintenance_writes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncGenerator, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from yielded_core.log.progress import RunProgress
@@ -101,13 +101,13 @@ class SqliteThreads(SqlReader):
 
     async def observe(
         self, thread: ThreadId, *, after: Offset | None = None
-    ) -> AsyncIterator[StoredRecord]:
+    ) -> AsyncGenerator[StoredRecord]:
         """Deliver every record after an offset, stored and new, until cancelled (LOG-9)."""
         check_identifier(thread, "thread id")
         prefix = offset_prefix(self._file.incarnation, thread)
         position = 0 if after is None else sequence_of(after, prefix, thread)
         async with self._open(thread) as snapshot:
-            reads.check_through(snapshot.state, position)
+            reads.check_offset(snapshot.state, position)
         with self._file.observing(thread) as news:
             async for record in follow(self, thread, position, news):
                 yield record

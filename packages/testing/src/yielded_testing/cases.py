@@ -45,6 +45,7 @@ class Case:
 class _Parameters(NamedTuple):
     label: str
     values: dict[str, object]
+    slow: bool
 
 
 def cases_of(suite: type) -> tuple[Case, ...]:
@@ -69,7 +70,7 @@ def _expanded(suite: type, name: str, method: Callable[..., Any]) -> Iterator[Ca
             name=name,
             parameters="-".join(each.label for each in chosen),
             rules=rules,
-            slow=any(mark.name == SLOW for mark in marks),
+            slow=any(mark.name == SLOW for mark in marks) or any(each.slow for each in chosen),
             summary=inspect.cleandoc(method.__doc__ or "").partition("\n")[0],
             call=getattr(suite(), name),
             arguments=arguments,
@@ -85,12 +86,15 @@ def _axis(mark: pytest.Mark) -> list[_Parameters]:
     for index, given in enumerate(cast("Sequence[object]", mark.args[1])):
         values: Sequence[object]
         label: str | None = None
+        slow = False
         if isinstance(given, _PARAM):
             values, label = given.values, given.id if isinstance(given.id, str) else None
+            slow = any(getattr(each, "name", "") == SLOW for each in given.marks)
         else:
             values = cast("Sequence[object]", given) if len(split) > 1 else (given,)
         parts = [_label(name, index, value) for name, value in zip(split, values, strict=True)]
-        axis.append(_Parameters(label or "-".join(parts), dict(zip(split, values, strict=True))))
+        named = dict(zip(split, values, strict=True))
+        axis.append(_Parameters(label or "-".join(parts), named, slow))
     return axis
 
 

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from yielded_core.records.identifiers import RecordId, RunId, ThreadId
     from yielded_core.records.payloads import Accounting, EvidenceReference, Payload
 
-TERMINAL_USAGE_BYTES: Final = 256 * 1_024
-"""The part of the terminal facts' bytes that usage summaries may take (LOG-14)."""
-
 _FALLING_COUNTERS: Final = frozenset({"last_input_tokens", "last_output_tokens"})
 """Counters of the accounting that describe the last call alone, and so may fall."""
 
@@ -256,7 +253,6 @@ def _check_bounds(thread: ThreadId, run: RunId, progress: RunProgress) -> None:
         ("bytes of one turn", progress.turn_bytes, bounds.TURN_BYTES),
         ("terminal facts", progress.terminal_records, bounds.TERMINAL_RECORDS),
         ("bytes of terminal facts", progress.terminal_bytes, bounds.TERMINAL_BYTES),
-        ("bytes of terminal usage", progress.terminal_usage_bytes, TERMINAL_USAGE_BYTES),
     ]
     if progress.revision:
         limits += [

@@ -10,6 +10,7 @@ from yielded_core.errors import (
     EvidenceFault,
     InvalidArgument,
     InvalidRecord,
+    OffsetRefused,
     RecordUndecodable,
     UnsupportedRecord,
 )
@@ -50,6 +51,13 @@ def check_sequence(sequence: int, name: str) -> int:
 def check_after(after: int) -> int:
     """Return a position that a record can have, or raise InvalidArgument."""
     return check_sequence(after, "after")
+
+
+def check_offset(state: ThreadState, sequence: int) -> int:
+    """Return the sequence of an offset that this thread can have given out (LOG-9)."""
+    if sequence > state.sequence:
+        raise OffsetRefused(state.thread_id, "it is beyond the tail of this thread")
+    return sequence
 
 
 def check_batch_end(state: ThreadState, after: int) -> int:

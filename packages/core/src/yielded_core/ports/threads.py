@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncGenerator, Sequence
 
     from yielded_core.log.progress import RunProgress
     from yielded_core.ports.values import (
@@ -136,10 +136,11 @@ class ThreadStore(ThreadReader, Protocol):
 
     def observe(
         self, thread: ThreadId, *, after: Offset | None = None
-    ) -> AsyncIterator[StoredRecord]:
+    ) -> AsyncGenerator[StoredRecord]:
         """Deliver every record after an offset, stored and new, until cancelled (LOG-9).
 
-        Raises OffsetRefused for an offset of another thread, store or incarnation.
+        Close the generator when done (`contextlib.aclosing`). Raises OffsetRefused for an offset
+        of another thread, store or incarnation, or one beyond the tail.
         """
         ...
 

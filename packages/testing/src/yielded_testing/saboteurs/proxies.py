@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self, cast
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncGenerator, Sequence
     from types import TracebackType
 
     from yielded_core.log.progress import RunProgress
@@ -101,7 +101,7 @@ class Threads:
 
     def observe(
         self, thread: ThreadId, *, after: Offset | None = None
-    ) -> AsyncIterator[StoredRecord]:
+    ) -> AsyncGenerator[StoredRecord]:
         return self.inner.observe(thread, after=after)
 
     async def threads(

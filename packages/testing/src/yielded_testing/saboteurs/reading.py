@@ -12,7 +12,7 @@ from yielded_testing.saboteurs.model import Saboteur, WrongRule
 from yielded_testing.saboteurs.proxies import Threads
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
     from yielded_core.ports.values import ThreadIdentity
     from yielded_core.records.envelope import StoredRecord
@@ -63,7 +63,7 @@ class ObservesFromTheTail(Threads):
 
     async def observe(
         self, thread: ThreadId, *, after: Offset | None = None
-    ) -> AsyncIterator[StoredRecord]:
+    ) -> AsyncGenerator[StoredRecord]:
         seam = (await self.inner.tail(thread)).sequence
         async for each in self.inner.observe(thread, after=after):
             yield each
@@ -80,7 +80,7 @@ class RepeatsAtTheSeam(Threads):
 
     async def observe(
         self, thread: ThreadId, *, after: Offset | None = None
-    ) -> AsyncIterator[StoredRecord]:
+    ) -> AsyncGenerator[StoredRecord]:
         seam = (await self.inner.tail(thread)).sequence
         async for each in self.inner.observe(thread, after=after):
             yield each
@@ -93,7 +93,7 @@ class AnyOffset(Threads):
 
     async def observe(
         self, thread: ThreadId, *, after: Offset | None = None
-    ) -> AsyncIterator[StoredRecord]:
+    ) -> AsyncGenerator[StoredRecord]:
         try:
             async for each in self.inner.observe(thread, after=after):
                 yield each

@@ -75,17 +75,13 @@ async def _followed(
     storage: Storage, thread: ThreadId, after: int, limit: int | None
 ) -> AsyncGenerator[StoredRecord, None]:
     offset = await offset_after(storage, thread, after)
-    observed = storage.threads.observe(thread, after=offset)
     left = limit
-    try:
+    async with aclosing(storage.threads.observe(thread, after=offset)) as observed:
         async for stored in observed:
             yield stored
             left = None if left is None else left - 1
             if left == 0:
                 return
-    finally:
-        if isinstance(observed, AsyncGenerator):
-            await observed.aclose()
 
 
 class Timeline:
