@@ -19,6 +19,8 @@ from yielded_bench.children import measured_by
 from yielded_bench.long_thread import BATCH_RECORDS, RUNS
 from yielded_bench.meter import Meter
 from yielded_core.storage import open_storage
+from yielded_core.transfer.export import export_pages
+from yielded_core.transfer.verify import verify_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -90,6 +92,28 @@ async def test_every_operation_asks_the_same_of_the_engine(pair: Pair) -> None:
     for operation, cost in later.items():
         assert cost[:4] == at_first[operation][:4], operation
         assert cost.steps <= DEARER * at_first[operation].steps, operation
+
+
+async def rows_of_all(age: Age, meter: Meter) -> tuple[float, float]:
+    """Return how many rows verify and export read, for each record of the thread."""
+    counts = [meter.cost().read]
+    assert (await verify_thread(age.storage, age.long.thread)).ok
+    counts.append(meter.cost().read)
+    async for page in export_pages(age.storage, age.long.thread):
+        assert page.text
+    counts.append(meter.cost().read)
+    records = (await age.storage.threads.tail(age.long.thread)).sequence
+    begin, verified, exported = counts
+    return (verified - begin) / records, (exported - verified) / records
+
+
+@pytest.mark.rule("ARC-2", "ARC-3", "LOG-18")
+async def test_verify_and_export_read_each_record_as_often(pair: Pair) -> None:
+    with Meter(stepping=False) as meter:
+        async with pair.opened() as (short, long):
+            at_first = await rows_of_all(short, meter)
+            later = await rows_of_all(long, meter)
+    assert [rows <= DEARER * few for rows, few in zip(later, at_first, strict=True)] == [True, True]
 
 
 @pytest.mark.rule("ARC-2", "ARC-3")

@@ -26,11 +26,9 @@ async def describe(folder: Path, effort: str) -> tuple[Figure, ...]:
     async with open_storage(f"sqlite:///{folder / 'settings.db'}") as storage:
         info = await storage.info()
     packages = ", ".join(f"{name} {version(name)}" for name in _VERSIONS)
-    load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
     return (
         Figure("run", effort),
         Figure("processor", f"{_processor()}, {os.cpu_count()} cores"),
-        Figure("load before the run (1, 5, 15 minutes)", load),
         Figure("system", f"{platform.system()} {platform.release()}, {_file_system(folder)}"),
         Figure("Python", f"{platform.python_implementation()} {platform.python_version()}"),
         Figure("SQLite", sqlite3.sqlite_version),
@@ -38,6 +36,11 @@ async def describe(folder: Path, effort: str) -> tuple[Figure, ...]:
         Figure("SQLite store", _settings(info)),
         Figure("raw SQLite", _raw_settings(folder)),
     )
+
+
+def load() -> str:
+    """Return how many processes wanted a core, on average over 1, 5 and 15 minutes."""
+    return ", ".join(f"{each:.1f}" for each in os.getloadavg())
 
 
 def _settings(info: StorageInfo) -> str:

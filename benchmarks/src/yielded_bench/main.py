@@ -94,7 +94,7 @@ async def _run(options: argparse.Namespace) -> None:
 
 
 async def _measure(effort: Effort, folder: Path, document: Path | None) -> None:
-    start = time.monotonic()
+    start, before = time.monotonic(), environment.load()
     place = await environment.describe(folder, effort.name)
     results = Results()
     for part in PARTS:
@@ -103,7 +103,11 @@ async def _measure(effort: Effort, folder: Path, document: Path | None) -> None:
         found = await part(effort, own)
         results = Results(results.rows + found.rows, results.figures + found.figures)
         sys.stderr.write(f"{own.name}: done at {time.monotonic() - start:.0f} s\n")
-    place += (Figure("seconds that the run took", f"{time.monotonic() - start:.0f}"),)
+    place += (
+        Figure("load over 1, 5 and 15 minutes, before", before),
+        Figure("the same, after", environment.load()),
+        Figure("seconds that the run took", f"{time.monotonic() - start:.0f}"),
+    )
     _print(result_table(results))
     _print(figure_table("figures behind it", results.figures))
     _print(figure_table("measured on", place))

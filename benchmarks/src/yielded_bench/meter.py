@@ -41,6 +41,8 @@ class Cost(NamedTuple):
 class Meter:
     """A context manager that counts on every connection opened inside."""
 
+    stepping: bool = True
+    """Whether steps are counted, which makes every statement several times slower."""
     statements: int = 0
     commits: int = 0
     read: int = 0
@@ -81,7 +83,8 @@ class Meter:
         connection: _Connection = connect(*arguments, factory=_Connection, **options)
         connection.meter = self
         connection.set_trace_callback(self._statement)
-        connection.set_progress_handler(self._step, 1)
+        if self.stepping:
+            connection.set_progress_handler(self._step, 1)
         self._connections.append(connection)
         return connection
 

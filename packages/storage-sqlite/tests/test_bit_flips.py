@@ -127,6 +127,7 @@ async def test_a_flipped_bit_is_found(path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1_200)
 @pytest.mark.rule("ARC-3", "REC-7", "LOG-8")
 async def test_a_flipped_bit_in_every_byte_is_found(path: Path) -> None:
     count, missed = await unnoticed(path, 1)

@@ -21,7 +21,7 @@ from yielded_testing.suites.support import observing, sequences
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from processes import Workers
+    from processes import Worker, Workers
 
     from yielded_core.records.envelope import StoredRecord
     from yielded_storage_sqlite import SqliteStorage
@@ -38,7 +38,8 @@ async def check_idle_cost(
     worker = workers.start(
         "idle_observers", url=f"sqlite:///{path}", count=100, seconds=seconds, saboteur=saboteur
     )
-    found = await asyncio.to_thread(worker.receive)
+    found = await asyncio.to_thread(worker.receive, 60 + 10 * seconds)
+    print(f"{found['during']:.2%} of a core")  # noqa: T201 - a measurement, shown with -s
     assert found["during"] < 0.01, f"{found['during']:.2%} of a core"
     assert found["before"] < 10
     assert found["after"] < 10
@@ -51,8 +52,8 @@ async def test_a_hundred_idle_observers_cost_next_to_nothing(path: Path, workers
 
 @pytest.mark.long
 @pytest.mark.rule("LOG-9")
-async def test_a_hundred_idle_observers_over_half_a_minute(path: Path, workers: Workers) -> None:
-    await check_idle_cost(path, workers, 30)
+async def test_a_hundred_idle_observers_over_a_minute(path: Path, workers: Workers) -> None:
+    await check_idle_cost(path, workers, 20)
 
 
 async def test_polling_for_each_observer_is_caught(path: Path, workers: Workers) -> None:
@@ -109,6 +110,7 @@ async def rounds(path: Path, workers: Workers, commits: int) -> list[float]:
 @pytest.mark.rule("LOG-9")
 async def test_five_hundred_commits_arrive_soon(path: Path, workers: Workers) -> None:
     waits = sorted(await measure_arrivals(path, workers, 500))
+    print(f"median {waits[250] * 1_000:.1f} ms, p99 {waits[495] * 1_000:.1f} ms")  # noqa: T201
     assert waits[250] < 0.030
     assert waits[495] < 0.200
 
@@ -123,9 +125,10 @@ async def check_storm(path: Path, workers: Workers, batches: int) -> None:
         for scribe in scribes:
             await asyncio.to_thread(scribe.receive)
         seen = [await stack.enter_async_context(observing(storage)) for _ in range(3)]
-        for number in range(batches):
-            for which, scribe in enumerate(scribes):
-                scribe.send(name=f"scribe-{which}", number=number + 1)
+        writing = [
+            asyncio.create_task(asyncio.to_thread(dictate, scribe, f"scribe-{which}", batches))
+            for which, scribe in enumerate(scribes)
+        ]
         first = await seen[0].until(batches // 2)
         amid = first[-1]
         late = await stack.enter_async_context(observing(storage, after=amid.offset))
@@ -135,6 +138,15 @@ async def check_storm(path: Path, workers: Workers, batches: int) -> None:
         await late.until(total - amid.sequence)
         assert sequences(late.records) == list(range(amid.sequence + 1, total + 1))
         assert tuple(seen[1].records) == await whole(storage)
+        await asyncio.gather(*writing)
+
+
+def dictate(scribe: Worker, name: str, batches: int) -> None:
+    """Let a scribe write so many batches, some of them ordered ahead."""
+    for number in range(1, batches + 1):
+        scribe.send(name=name, number=number)
+        if number > 20:
+            scribe.receive()
 
 
 async def whole(storage: SqliteStorage) -> tuple[StoredRecord, ...]:

@@ -106,6 +106,7 @@ def _prepare(connection: sqlite3.Connection, address: Address, found: Fresh | Cu
         raise StorageUnavailable("the file system does not support SQLite's write-ahead log")
     connection.execute(f"PRAGMA synchronous = {address.synchronous.upper()}")
     connection.execute(f"PRAGMA journal_size_limit = {JOURNAL_BYTES}")
+    connection.execute("PRAGMA temp_store = MEMORY")  # the undo of a statement is small
     return _verified(connection, address, writing=isinstance(found, Fresh))
 
 

@@ -1,12 +1,14 @@
 """The thread log's mutations as whole functions over one connection: evidence, rule, rows.
 
-Each runs inside a savepoint that the writer opened; a rule that refuses raises, and the savepoint
-is rolled back. No function awaits, commits or looks at a clock.
+Each runs inside a transaction that the writer opened; a rule that refuses raises before anything is
+written. No function awaits, commits or looks at a clock.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import orjson
 
 from yielded_core.digest import EMPTY_TAIL_DIGEST, epoch_seal
 from yielded_core.log.append import (
@@ -21,7 +23,7 @@ from yielded_core.log.append import (
 from yielded_core.log.facts import facts_of
 from yielded_core.log.progress import RunProgress, advance_runs, check_handoffs, runs_of
 from yielded_core.ports.values import Appended, Tail, ThreadTail
-from yielded_core.records.identifiers import Digest
+from yielded_core.records.identifiers import Digest, RecordId
 from yielded_storage_sqlite import statements as sql
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
     from yielded_core.log.facts import RecordFacts
     from yielded_core.ports.values import PreparedBatch
-    from yielded_core.records.identifiers import RecordId, RunId, ThreadId
+    from yielded_core.records.identifiers import RunId, ThreadId
 
 
 def find_thread(connection: sqlite3.Connection, thread: ThreadId) -> ThreadState | None:
@@ -92,10 +94,10 @@ def append(
     if isinstance(decision, Appended):
         return decision
     tail = decision.tail
+    write_batch(connection, state, batch, decision, epoch)
     connection.execute(
         sql.MOVE_TAIL, (tail.sequence, bytes.fromhex(tail.digest), tail.sequence, thread)
     )
-    write_batch(connection, state, batch, decision, epoch)
     return Appended(decision.first_sequence, tail, replayed=False)
 
 
@@ -106,7 +108,10 @@ def write_batch(
     accepted: Accepted,
     epoch: int,
 ) -> None:
-    """Write the rows of an accepted batch, its index rows and its runs' progress."""
+    """Write the rows of an accepted batch, its index rows and its runs' progress.
+
+    What may still refuse, the progress of its runs, is decided before the first row is written.
+    """
     key = (state.thread_id, state.generation)
     first = accepted.first_sequence
     facts = [facts_of(first + index, encoded) for index, encoded in enumerate(batch.records)]
@@ -201,10 +206,7 @@ def taken_record(
     connection: sqlite3.Connection, state: ThreadState, batch: PreparedBatch
 ) -> RecordId | None:
     """Return a record id of a batch that the thread already holds, or None."""
-    for encoded in batch.records:
-        record_id = encoded.record.record_id
-        key = (state.thread_id, state.generation, record_id)
-        for statement in (sql.TAKEN_RECORD, sql.TAKEN_ARCHIVED_RECORD):
-            if connection.execute(statement, key).fetchone() is not None:
-                return record_id
-    return None
+    names = orjson.dumps([encoded.record.record_id for encoded in batch.records]).decode()
+    key = {"thread": state.thread_id, "generation": state.generation, "names": names}
+    row = connection.execute(sql.TAKEN_RECORD, key).fetchone()
+    return None if row is None else RecordId(row[0])

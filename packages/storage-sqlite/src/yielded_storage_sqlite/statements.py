@@ -18,7 +18,6 @@ VALUES (?, ?, ?, ?, ?, ?, ?)
 """
 SET_EPOCH: Final = "UPDATE yielded_threads SET epoch = ? WHERE thread_id = ?"
 
-# An append moves the thread's row first, so that a wrong tail would touch nothing else.
 MOVE_TAIL: Final = """
 UPDATE yielded_threads SET tail_sequence = ?, tail_digest = ?, indexed_through = ?
  WHERE thread_id = ?
@@ -27,11 +26,16 @@ KNOWN_BATCH: Final = """
 SELECT content_digest, first_sequence, last_sequence, tail_digest
   FROM yielded_batches WHERE thread_id = ? AND generation = ? AND batch_id = ?
 """
+# The ids of a batch come as one JSON array, so that the statement is one whatever their number.
 TAKEN_RECORD: Final = """
-SELECT 1 FROM yielded_records WHERE thread_id = ? AND generation = ? AND record_id = ?
-"""
-TAKEN_ARCHIVED_RECORD: Final = """
-SELECT 1 FROM yielded_archived_records WHERE thread_id = ? AND generation = ? AND record_id = ?
+SELECT record_id FROM yielded_records
+ WHERE thread_id = :thread AND generation = :generation
+   AND record_id IN (SELECT value FROM json_each(:names))
+UNION ALL
+SELECT record_id FROM yielded_archived_records
+ WHERE thread_id = :thread AND generation = :generation
+   AND record_id IN (SELECT value FROM json_each(:names))
+ LIMIT 1
 """
 INSERT_BATCH: Final = """
 INSERT INTO yielded_batches

@@ -250,13 +250,21 @@ class Snapshot:
         if not sequences:
             return {}
         if sequences[-1] - sequences[0] < 2 * len(sequences):
-            rows = await self.batches_between(sequences[0], sequences[-1], len(sequences) * 2 + 1)
-            return _match_batches(sequences, rows)
+            return await self._names_between(sequences)
         found: dict[int, BatchId] = {}
         for sequence in sequences:
-            rows = await self.batches_between(sequence, sequence, 1)
-            found.update(_match_batches((sequence,), rows))
+            found.update(await self._names_between((sequence,)))
         return found
+
+    async def _names_between(self, sequences: Sequence[int]) -> dict[int, BatchId]:
+        columns = tables.batches.c
+        spans = await self._rows(
+            select(columns.first_sequence, columns.last_sequence, columns.batch_id)
+            .where(self._of(tables.batches))
+            .where(self._holding(tables.batches, sequences[0], sequences[-1]))
+            .order_by(columns.last_sequence)
+        )
+        return _match_batches(sequences, spans)
 
     # --- indexes ---------------------------------------------------------------------------------
 
@@ -426,15 +434,18 @@ def _lines_between(row: StoredRow, first: int, last: int) -> list[tuple[int, byt
 
 
 def _match_batches(sequences: Sequence[int], rows: Iterable[StoredRow]) -> dict[int, BatchId]:
-    """Assign ascending sequences to ascending batches in one pass."""
+    """Assign ascending sequences to ascending batches (first, last, id) in one pass."""
     found: dict[int, BatchId] = {}
     pending = iter(rows)
-    batch = next(pending, None)
+    first, last, batch_id = 0, 0, ""
     for sequence in sequences:
-        while batch is not None and batch.last_sequence < sequence:
-            batch = next(pending, None)
-        if batch is not None and batch.first_sequence <= sequence:
-            found[sequence] = BatchId(batch.batch_id)
+        while last < sequence:
+            span = next(pending, None)
+            if span is None:
+                return found
+            first, last, batch_id = span
+        if first <= sequence:
+            found[sequence] = BatchId(batch_id)
     return found
 
 
