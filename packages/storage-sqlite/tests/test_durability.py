@@ -22,6 +22,8 @@ CALL: Final = re.compile(r"^(\d+) +(\w+)\((?:(\d+)<([^>]*)>)?(.*)$")
 RESUMED: Final = re.compile(r"^(\d+) +<\.\.\. (\w+) resumed>.*= (-?\d+)")
 MUTATIONS: Final = 28
 
+pytestmark = pytest.mark.traced
+
 
 class Event(NamedTuple):
     """One thing that a trace shows: `write` or `flush` of a file, or `answer`."""
