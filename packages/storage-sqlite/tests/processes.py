@@ -29,7 +29,7 @@ _PROGRAM: Final = Path(__file__).with_name("worker.py")
 
 
 class Worker:
-    """A process that runs one of the programs of `worker.py`."""
+    """A process that runs one of the programs that `worker.py` knows."""
 
     def __init__(self, pid: int, reading: int, writing: int) -> None:
         self.pid = pid

@@ -8,17 +8,19 @@ import subprocess
 import sys
 import threading
 import warnings
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
-from checks import check_clean, open_files_of, our_threads, probe
+from checks import check_clean, open_files_of, our_threads, part, probe
 from log_checker import check_store
 
-from yielded_core.errors import StorageClosed, StorageMisused, YieldedError
+from yielded_core.errors import StorageBusy, StorageClosed, StorageMisused, YieldedError
 from yielded_core.ports.values import Appended
 from yielded_core.records.identifiers import ThreadId
 from yielded_storage_sqlite import open_storage
+from yielded_storage_sqlite.connections import MOST_READERS
 from yielded_testing.suites.builders import EMPTY, THREAD, Writer, batch, note
 from yielded_testing.suites.support import every_operation, import_operations, observing, turns
 
@@ -94,6 +96,22 @@ async def test_closing_amid_operations_ends_each_of_them(path: Path, delay: int)
         assert bool(stored[name]) == isinstance(answer, Appended)
     assert {type(each) for each in watched} == {StorageClosed}
     assert {type(each) for each in read} <= {tuple, StorageClosed}
+
+
+@pytest.mark.rule("STO-3")
+async def test_a_read_waits_for_a_connection_until_the_deadline(path: Path) -> None:
+    async with open_storage(f"sqlite:///{path}?deadline=1") as storage:
+        await (await Writer.begin(storage)).append(note("one"))
+        async with AsyncExitStack() as lent:
+            for _ in range(MOST_READERS):
+                await lent.enter_async_context(part(storage, "_file").connection())
+            with pytest.raises(StorageBusy):
+                await storage.threads.read(THREAD)
+            waiting = asyncio.create_task(storage.threads.read(THREAD))
+            await turns(5)
+        assert len(await waiting) == 1
+        many = [storage.threads.read(THREAD) for _ in range(3 * MOST_READERS)]
+        assert {len(found) for found in await asyncio.gather(*many)} == {1}
 
 
 @pytest.mark.rule("STO-3")

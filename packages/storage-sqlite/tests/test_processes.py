@@ -21,6 +21,7 @@ from yielded_storage_sqlite import open_storage
 from yielded_testing.suites.builders import EMPTY, batch, note
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from processes import Workers
@@ -99,26 +100,29 @@ def storm(
     )
 
 
-def check_fair(outcome: Outcome) -> None:
-    """No process starves, and no append waits many times as long as most do."""
-    assert outcome.fairness > 0.4, outcome
-    assert outcome.percentile(0.99) < 10 * outcome.percentile(0.5), outcome
+def is_fair(outcome: Outcome) -> bool:
+    """Whether no process starved, and no append waited many times as long as most did."""
+    print(outcome)  # noqa: T201 - a measurement, shown when the test fails or with -s
+    return outcome.fairness > 0.4 and outcome.percentile(0.99) < 10 * outcome.percentile(0.5)
+
+
+def rounds(workers: Workers, path: Path, saboteur: str | None = None) -> Iterator[bool]:
+    """Say of up to three storms whether they were fair: others use the machine as well."""
+    for number in range(3):
+        store = path.with_name(f"round-{number}.db")
+        outcome = storm(workers, store, 2, saboteur=saboteur)
+        stored = check_store(store)
+        assert sum(len(batches) for batches in stored.values()) == sum(outcome.counts)
+        yield is_fair(outcome)
 
 
 @pytest.mark.rule("STO-3", "LOG-2")
 def test_processes_share_a_file_fairly(workers: Workers, path: Path) -> None:
-    outcome = storm(workers, path, 2)
-    print(outcome)  # noqa: T201 - a measurement, shown when the test fails or with -s
-    check_fair(outcome)
-    stored = check_store(path)
-    assert sum(len(batches) for batches in stored.values()) == sum(outcome.counts)
+    assert any(rounds(workers, path))
 
 
 def test_waiting_in_sqlite_is_caught(workers: Workers, path: Path) -> None:
-    outcome = storm(workers, path, 2, saboteur="waits-in-sqlite")
-    print(outcome)  # noqa: T201 - a measurement, shown when the test fails or with -s
-    with pytest.raises(AssertionError):
-        check_fair(outcome)
+    assert not all(rounds(workers, path, "waits-in-sqlite"))
 
 
 @pytest.mark.long

@@ -1,23 +1,31 @@
-"""The programs that run in processes of their own, and the process that forks for them.
+"""The process that forks the workers of the tests.
 
-Run by `processes.py` with the number of a socket. Each request names a program below.
+Run by `processes.py` with the number of a socket. Each request names a program of
+`worker_programs.py` or `fault_programs.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import os
 import signal
 import socket
 import sys
 import traceback
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from worker_programs import PROGRAMS, Channel
+import fault_programs
+import worker_programs
+from worker_programs import Channel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+PROGRAMS: Final = worker_programs.PROGRAMS | fault_programs.PROGRAMS
+_DIE_WITH_PARENT: Final = 1
 
 
 def serve(requests: socket.socket) -> None:
@@ -41,6 +49,7 @@ def work(request: dict[str, Any], files: Sequence[int]) -> NoReturn:
     status = 1
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)  # nothing outlives the test run
         channel = Channel(*files)
         try:
             asyncio.run(PROGRAMS[request["program"]](channel, **request["arguments"]))

@@ -99,9 +99,13 @@ class Writer:
             raise StorageBusy("the file could not be opened in time; try again") from None
         except BaseException:
             self.abandon()
-            if self._opening.done() and not self._opening.cancelled():
-                self._thread.join()  # it has failed and does nothing any more
+            if self._has_failed():
+                self._thread.join()  # it does nothing any more
             raise
+
+    def _has_failed(self) -> bool:
+        opening = self._opening
+        return opening.done() and not opening.cancelled() and opening.exception() is not None
 
     async def run(
         self,
