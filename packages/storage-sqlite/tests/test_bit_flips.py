@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
+from yielded_core import ThreadId
 from yielded_core.errors import YieldedError
 from yielded_core.transfer.verify import verify_thread
 from yielded_storage_sqlite import open_storage
@@ -79,10 +80,10 @@ def cells(connection: sqlite3.Connection, *tables: str) -> Iterator[Cell]:
                 yield Cell(table, row, column, value)
 
 
-async def is_found(storage: SqliteStorage) -> bool:
+async def is_found(storage: SqliteStorage, thread: ThreadId = THREAD) -> bool:
     """Whether verifying says that something is wrong, in its findings or as a typed error."""
     try:
-        return not (await verify_thread(storage, THREAD)).ok
+        return not (await verify_thread(storage, thread)).ok
     except YieldedError:
         return True
 
@@ -173,3 +174,39 @@ async def test_a_flipped_bit_of_the_tail_is_found(path: Path, column: str) -> No
                 assert write(connection, cell, cell.flipped(at))
                 assert await is_found(storage), at
                 assert write(connection, cell, cell.value)
+
+
+PAGE_BYTES: Final = 8_192
+ROOTS: Final = (
+    "SELECT rootpage FROM sqlite_master WHERE name IN ('yielded_records', 'yielded_batches')"
+)
+"""Where the rows of a small log are: each table still fits its first page."""
+
+
+@pytest.mark.rule("ARC-3")
+async def test_a_flipped_byte_of_a_key_in_the_row_itself_is_found(path: Path) -> None:
+    """SQLite would answer the columns of a key from the index, where they are still right."""
+    thread = ThreadId("unmistakable-thread")
+    async with open_storage(f"sqlite:///{path}") as storage:
+        writer = await Writer.begin(storage, thread, epoch=2)
+        await writer.append(note("unmistakable-one"))
+        await writer.append(note("unmistakable-two"), note("unmistakable-three"))
+        assert not await is_found(storage, thread)
+    with closing(sqlite3.connect(path)) as connection:
+        roots = [number for (number,) in connection.execute(ROOTS)]
+    whole = path.read_bytes()
+    places = [
+        at
+        for name in (b"unmistakable-", b"batch-2")
+        for number in roots
+        for at in range((number - 1) * PAGE_BYTES, number * PAGE_BYTES)
+        if whole.startswith(name, at)
+    ]
+    # Three records by thread, id, text's id and text; two batches by thread, one by its id.
+    assert len(places) >= 3 * 3 + 2 + 1
+    for place in places:
+        changed = bytearray(whole)
+        changed[place + 3] ^= 1
+        path.write_bytes(changed)
+        async with open_storage(f"sqlite:///{path}") as storage:
+            assert await is_found(storage, thread), place

@@ -38,6 +38,11 @@ class SettledConnection:
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
 
+    @property
+    def row_address(self) -> str:
+        """What SQLite calls the place of a row in its table."""
+        return "rowid"
+
     async def execute(self, statement: Executable, /) -> CursorResult[Any]:
         """Run a statement and hold its rows."""
         running = asyncio.ensure_future(self._connection.execute(statement))

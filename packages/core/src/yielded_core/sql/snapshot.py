@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
 import orjson
-from sqlalchemy import exists, func, select
+from sqlalchemy import exists, func, literal_column, select
 
 from yielded_core.errors import StorageCorrupt
 from yielded_core.log.append import ThreadState, require_live
@@ -20,7 +20,7 @@ from yielded_core.sql.chunks import CHUNK_BYTES, chunk_lines
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sqlalchemy import ColumnElement, CursorResult, Executable, Table
+    from sqlalchemy import ColumnElement, CursorResult, Executable, Select, Table
 
 StoredRow: TypeAlias = Any
 """A row of a result; the statement that it comes from names its columns."""
@@ -30,7 +30,12 @@ _KEYS_AT_A_TIME: Final = 1_024
 
 
 class ReadingConnection(Protocol):
-    """What a snapshot needs of a connection: SQLAlchemy's own, or an adapter's wrapper of it."""
+    """What a snapshot needs of a connection."""
+
+    @property
+    def row_address(self) -> str:
+        """What the engine calls the place of a row in its table, such as `rowid`."""
+        ...
 
     async def execute(self, statement: Executable, /) -> CursorResult[Any]:
         """Run a statement and hold its rows."""
@@ -67,6 +72,18 @@ class Snapshot:
         )
         ends = table.c.last_sequence
         return ends.between(first, func.coalesce(end, last)) & (table.c.first_sequence <= last)
+
+    async def _whole_rows(self, table: Table, found: Select[Any]) -> list[StoredRow]:
+        """Return rows as they stand in their table, for those that an index finds.
+
+        An engine answers the columns of a key from its index, so that verifying would not see them
+        changed in the row itself. A row that is not this thread's is left out.
+        """
+        address: ColumnElement[Any] = literal_column(self.connection.row_address)
+        keys = found.with_only_columns(address, maintain_column_froms=True)
+        rows = await self._rows(select(table).where(address.in_(keys)))
+        own = (self.state.thread_id, self.state.generation)
+        return [row for row in rows if (row.thread_id, row.generation) == own]
 
     async def _rows(self, statement: Executable) -> Sequence[StoredRow]:
         return (await self.connection.execute(statement)).all()
@@ -155,14 +172,15 @@ class Snapshot:
 
     async def named_wires(self, first: int, last: int) -> dict[int, tuple[RecordId, bytes]]:
         """Return the records of a range, each with the id under which it is found."""
-        records = tables.records.c
+        sequences = tables.records.c.sequence
+        rows = await self._whole_rows(
+            tables.records,
+            select(sequences).where(self._of(tables.records)).where(sequences.between(first, last)),
+        )
         found = {
-            int(sequence): (RecordId(record_id), bytes(wire))
-            for sequence, record_id, wire in await self._rows(
-                select(records.sequence, records.record_id, records.wire)
-                .where(self._of(tables.records))
-                .where(records.sequence.between(first, last))
-            )
+            int(row.sequence): (RecordId(row.record_id), bytes(row.wire))
+            for row in rows
+            if first <= row.sequence <= last
         }
         if not self.archived or len(found) == last - first + 1:
             return found
@@ -236,14 +254,16 @@ class Snapshot:
 
     async def batches_between(self, first: int, last: int, limit: int) -> Sequence[StoredRow]:
         """Return the rows of the batches that hold records of a range, ascending."""
-        columns = tables.batches.c
-        return await self._rows(
-            select(tables.batches)
+        ends = tables.batches.c.last_sequence
+        rows = await self._whole_rows(
+            tables.batches,
+            select(ends)
             .where(self._of(tables.batches))
             .where(self._holding(tables.batches, first, last))
-            .order_by(columns.last_sequence)
-            .limit(limit)
+            .order_by(ends)
+            .limit(limit),
         )
+        return sorted(rows, key=lambda row: row.last_sequence)
 
     async def batch_ids(self, sequences: Sequence[int]) -> dict[int, BatchId]:
         """Return the batch of each of some sequences, ascending."""
