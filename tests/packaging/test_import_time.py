@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 import subprocess
 import sys
 from typing import Final, NamedTuple
@@ -49,8 +48,8 @@ def imports() -> list[Import]:
 
 
 def test_core_imports_within_its_budget(imports: list[Import]) -> None:
-    # Processor time: a busy machine delays a process but does not make it work more.
-    assert statistics.median(measured.seconds for measured in imports) <= LIMIT_SECONDS
+    # Processor time, and the least of it: whatever else the machine does can only add to it.
+    assert min(measured.seconds for measured in imports) <= LIMIT_SECONDS
 
 
 def test_core_loads_no_sql_and_no_command_line(imports: list[Import]) -> None:
