@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from yielded_core.records.identifiers import ThreadId
     from yielded_storage_sqlite.open_files import OpenFiles
 
-POLL_SECONDS: Final = 0.025
+POLL_SECONDS: Final = 0.03
 _POLLS_A_LOOK: Final = 20
 """Polls between two looks at the names of the files, each of which costs as much as the poll."""
 _TAILS: Final = "SELECT generation, tail_sequence FROM yielded_threads WHERE thread_id = ?"
@@ -45,6 +45,8 @@ class Watcher:
         self._watched: dict[ThreadId, object] = {}
         self._changed = threading.Condition()
         self._ended = False
+        self._end = threading.Lock()  # waiting for it is the cheapest wait with a time limit
+        self._end.acquire()
         self._thread: threading.Thread | None = None
 
     def watch(self, threads: tuple[ThreadId, ...]) -> None:
@@ -61,6 +63,8 @@ class Watcher:
     def abandon(self) -> None:
         """Let the thread end."""
         with self._changed:
+            if not self._ended:
+                self._end.release()
             self._ended = True
             self._changed.notify()
 
@@ -93,8 +97,9 @@ class Watcher:
 
     def _wait(self) -> bool:
         """Wait for the next poll, without a time limit while nobody observes."""
+        if self._end.acquire(timeout=POLL_SECONDS):
+            return False
         with self._changed:
-            self._changed.wait_for(lambda: self._ended, POLL_SECONDS)
             while not self._watched and not self._ended:
                 self._changed.wait()
             return not self._ended
@@ -118,7 +123,7 @@ class Watcher:
         try:
             self._loop.call_soon_threadsafe(self._observers.wake, threads)
         except RuntimeError:  # the loop was closed without closing the storage
-            self._ended = True
+            self.abandon()
 
 
 def _closed(connection: sqlite3.Connection | None) -> None:
