@@ -139,6 +139,7 @@ def test_a_wheel_holds_the_whole_package_and_nothing_else(dist: Path, folder: st
     }
     metadata = {name for name in wheel if name.split("/")[0].endswith(".dist-info")}
     assert {name: wheel[name] for name in wheel if name not in metadata} == written
+    assert sum(name.endswith("/licenses/LICENSE") for name in metadata) == 1
     assert f"{module_of(folder)}/py.typed" in written
 
 
