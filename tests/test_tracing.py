@@ -9,7 +9,17 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from yielded_core import Batch, BatchId, ProducerId, RecordId, ThreadId, open_storage
+from yielded_core import (
+    Admission,
+    Batch,
+    BatchId,
+    IdempotencyKey,
+    Principal,
+    ProducerId,
+    RecordId,
+    ThreadId,
+    open_storage,
+)
 from yielded_core.errors import FenceRejected, RecordNotFound
 from yielded_core.records.payloads import UserInputRecorded
 from yielded_core.tracing import TracedStorage
@@ -88,3 +98,17 @@ async def test_observation_and_import_readers_pass_through(spans: InMemorySpanEx
         )
         assert (await storage.archives.import_reader(other).tail(other)).sequence == 0
     assert _names(spans.get_finished_spans())[-1] == "yielded.imports.tail"
+
+
+async def test_accepted_work_is_traced_by_its_thread_alone(spans: InMemorySpanExporter) -> None:
+    work = Admission(THREAD, Principal(CANARY), IdempotencyKey(CANARY), CANARY)
+    async with TracedStorage(open_storage("memory://")) as storage:
+        admitted = await storage.ledger.admit(work)
+        await storage.ledger.lookup(admitted.submission_id)
+        await storage.ledger.read_abort_intent(THREAD, admitted.submission_id)
+    assert [(span.name, dict(span.attributes or {})) for span in spans.get_finished_spans()] == [
+        ("yielded.ledger.admit", {}),
+        ("yielded.ledger.lookup", {}),
+        ("yielded.ledger.read_abort_intent", {"yielded.thread": THREAD}),
+    ]
+    assert CANARY not in "".join(span.to_json() for span in spans.get_finished_spans())

@@ -1,13 +1,19 @@
-"""The command line, called in this process, and a SQLite store with a thread in it."""
+"""The command line, called in this process, and SQLite stores with a thread or work in them."""
 
 from __future__ import annotations
 
 import asyncio
 import subprocess
+import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # the helpers beside the tests
+
+from owed_work import Owed, work_in_every_state
 
 from yielded_core.cli.app import run
 from yielded_core.cli.demo.plan import make_plan
@@ -19,7 +25,6 @@ from yielded_core.storage import open_storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 MESSAGES: Final = tuple(
     Message(role, {"role": role, "content": f"{role} says {number}"})
@@ -52,6 +57,18 @@ def store(tmp_path: Path) -> str:
     url = f"sqlite:///{tmp_path}/store.db"
     asyncio.run(_write(url, ThreadId("chat")))
     return url
+
+
+@pytest.fixture
+def owed(tmp_path: Path) -> Owed:
+    """Return a store with lanes in which work is in every state."""
+    url = f"sqlite:///{tmp_path}/owed.db"
+
+    async def fill() -> Owed:
+        async with open_storage(url) as storage:
+            return Owed(url, await work_in_every_state(storage))
+
+    return asyncio.run(fill())
 
 
 async def _write(url: str, thread: ThreadId) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,10 +25,16 @@ from yielded_core.transfer.export import export_pages
 from yielded_core.transfer.files import read_archive, write_archive
 from yielded_core.transfer.importing import import_archive
 from yielded_core.transfer.verify import verify_thread
+from yielded_testing.clock import VirtualClock
 from yielded_testing.samples import sample_record
+from yielded_testing.suites.archive_lanes import every_state
+from yielded_testing.suites.ledger_values import work
+from yielded_testing.suites.transfer import content_of, lines_of
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from yielded_testing.suites.archive_pages import Page
 
 THREAD = ThreadId("moved")
 
@@ -41,9 +50,11 @@ async def _fill(storage: Storage) -> None:
         await storage.threads.append(THREAD, batch, expected=tail, epoch=3)
 
 
-async def _move(source: Storage, destination: Storage, archive: Path) -> None:
+async def _move(
+    source: Storage, destination: Storage, archive: Path, thread: ThreadId = THREAD
+) -> None:
     async with write_archive(archive) as writer:
-        async for page in export_pages(source, THREAD):
+        async for page in export_pages(source, thread):
             await writer.write(page.text)
     await import_archive(destination, read_archive(archive))
 
@@ -72,6 +83,37 @@ async def test_a_thread_moves_between_adapters_byte_for_byte(
         assert await new.threads.tail(THREAD) == await old.threads.tail(THREAD)
         assert _content(await new.threads.read(THREAD)) == _content(await old.threads.read(THREAD))
         assert (await verify_thread(new, THREAD)).ok
+
+
+@pytest.mark.rule("LAY-5", "ARC-2", "ARC-4", "ARC-5")
+@pytest.mark.parametrize("way", ["memory sqlite memory", "sqlite memory sqlite"])
+async def test_accepted_work_goes_there_and_back(way: str, tmp_path: Path) -> None:
+    """In every state, under the same names: each archive on the way says the same."""
+    archives: list[list[Page]] = []
+    async with AsyncExitStack() as stack:
+        stores = [
+            await stack.enter_async_context(open_storage(_url(adapter, tmp_path, f"step-{step}")))
+            for step, adapter in enumerate(way.split())
+        ]
+        lane = await every_state(stores[0], VirtualClock())
+        for step, (source, store) in enumerate(pairwise(stores)):
+            await _move(source, store, tmp_path / f"step-{step}.jsonl.zst", lane.thread)
+        for store in stores:
+            archives.append(content_of(await lines_of(store, lane.thread)))
+            assert (await verify_thread(store, lane.thread)).ok
+        assert archives[0] == archives[1] == archives[2]
+        again = await stores[-1].ledger.admit(work("queued", thread=lane.thread))
+        assert again == replace(lane.receipts["queued"], replayed=True)
+        found = await stores[-1].ledger.scan_nonterminal()
+        assert [one.state for one in found] == [
+            "unknown",
+            "input-applied",
+            "input-applied",
+            "joined",
+            "ready",
+            "ready",
+            "ready",
+        ]
 
 
 @pytest.mark.rule("LAY-5", "LAY-3")

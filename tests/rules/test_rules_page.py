@@ -43,7 +43,7 @@ def test_the_page_is_current(found: list[Proof], planned: Planned) -> None:
 
 def test_every_rule_of_the_store_runs_over_both_adapters(found: list[Proof]) -> None:
     """But for those that show only inside the core, at length, or in a layout."""
-    elsewhere = {"REC-2", "LOG-18"}
+    elsewhere = {"LOG-18"}
     missing = [
         proof.rule.id
         for proof in found

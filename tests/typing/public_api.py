@@ -9,19 +9,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_type
 
 from yielded_core import (
+    Admission,
+    Admitted,
     Appended,
+    AttemptId,
     Batch,
     BatchId,
     DeploymentId,
     Digest,
+    Grant,
+    IdempotencyKey,
     Offset,
+    OwnershipToken,
     PreparedBatch,
+    Principal,
     ProducerId,
     Record,
     RecordId,
     RunId,
     Storage,
     StoredRecord,
+    Submission,
     Tail,
     ThreadId,
     ThreadTail,
@@ -29,6 +37,7 @@ from yielded_core import (
     open_storage,
     prepare_batch,
 )
+from yielded_core.ports.ledger import SettlementPublisher, SubmissionLedger
 from yielded_core.ports.threads import ArchiveStore, CheckpointStore, ThreadReader, ThreadStore
 from yielded_core.ports.values import (
     ArchiveRange,
@@ -39,6 +48,7 @@ from yielded_core.ports.values import (
     ThreadIdentity,
     Tombstone,
 )
+from yielded_core.ports.work import AdmittedWork, Indeterminate, NotAdmitted
 from yielded_core.records.payloads import UserInputRecorded
 from yielded_core.records.prompt_record import PromptRecord
 
@@ -120,3 +130,22 @@ async def an_append_names_its_tail_and_epoch(storage: Storage, batch: Batch) -> 
 def payloads_are_closed() -> None:
     UserInputRecorded(kind="other", input=None)  # pyright: ignore[reportArgumentType]
     UserInputRecorded(kind="user", input=None, inptu=None)  # pyright: ignore[reportCallIssue]
+
+
+async def accepted_work_has_types_of_its_own(storage: Storage) -> None:
+    ledger = storage.ledger
+    assert_type(ledger, SubmissionLedger)
+    assert_type(storage.settlements, SettlementPublisher)
+    work = Admission(THREAD, Principal("somebody"), IdempotencyKey("key"), {"a": [1, None]})
+    admitted = await ledger.admit(work)
+    assert_type(admitted, Admitted)
+    assert_type(await ledger.mark_ready(THREAD, admitted.submission_id), Submission)
+    token = OwnershipToken("token")
+    grant = await ledger.claim(THREAD, attempt=AttemptId("attempt"), token=token)
+    assert_type(grant, Grant | None)
+    assert_type(await ledger.renew(THREAD, token=token), int)
+    assert_type(await ledger.lookup(admitted.submission_id), AdmittedWork | None)
+    answer = await ledger.resolve_admission(THREAD, work.principal, work.idempotency_key)
+    assert_type(answer, NotAdmitted | AdmittedWork | Indeterminate)
+    await ledger.mark_ready(admitted.submission_id, THREAD)  # pyright: ignore[reportArgumentType]
+    await ledger.renew(THREAD, token=admitted.receipt_id)  # pyright: ignore[reportArgumentType]

@@ -30,16 +30,16 @@ _WARM_UP_THREAD: Final = "warm-up"
 
 async def importing() -> Figures:
     """Import what an append needs, where pydantic is loaded already."""
-    from pydantic import BaseModel  # noqa: PLC0415 - importing is what is measured
+    from pydantic import BaseModel
 
     class First(BaseModel):  # defining a model loads most of pydantic
         field: int
 
     First(field=1)
     start = time.process_time()
-    from yielded_core.log.prepared import prepare_batch  # noqa: PLC0415
-    from yielded_core.records.envelope import Record  # noqa: PLC0415
-    from yielded_core.storage import open_storage  # noqa: PLC0415
+    from yielded_core.log.prepared import prepare_batch
+    from yielded_core.records.envelope import Record
+    from yielded_core.storage import open_storage
 
     loaded = (prepare_batch, Record, open_storage)
     return {"seconds": time.process_time() - start, "names": len(loaded)}
@@ -47,8 +47,8 @@ async def importing() -> Figures:
 
 async def opening(url: str, other: str) -> Figures:
     """Open a store where everything is imported: another store was opened before."""
-    from yielded_core.records.identifiers import ThreadId  # noqa: PLC0415
-    from yielded_core.storage import open_storage  # noqa: PLC0415
+    from yielded_core.records.identifiers import ThreadId
+    from yielded_core.storage import open_storage
 
     async with open_storage(other) as storage:
         await storage.threads.materialize(ThreadId(_WARM_UP_THREAD), epoch=1)
@@ -61,9 +61,9 @@ async def opening(url: str, other: str) -> Figures:
 
 async def appending(url: str, prefix: str, tasks: str, seconds: str) -> Figures:
     """Append with several tasks for a while, from the moment that a line comes in."""
-    from yielded_bench.records import batches, tool_result  # noqa: PLC0415
-    from yielded_core.records.identifiers import ThreadId  # noqa: PLC0415
-    from yielded_core.storage import open_storage  # noqa: PLC0415
+    from yielded_bench.records import batches, tool_result
+    from yielded_core.records.identifiers import ThreadId
+    from yielded_core.storage import open_storage
 
     async def work(storage: Storage, begun: ThreadTail, until: float) -> list[float]:
         tail, taken, number = begun.tail, list[float](), 0
@@ -93,9 +93,9 @@ async def appending(url: str, prefix: str, tasks: str, seconds: str) -> Figures:
 
 async def committing(url: str, threads: str, commits: str, pause: str) -> Figures:
     """Commit to threads in turn, with a pause before each; say when each was acknowledged."""
-    from yielded_bench.records import batches, tool_result  # noqa: PLC0415
-    from yielded_core.records.identifiers import ThreadId  # noqa: PLC0415
-    from yielded_core.storage import open_storage  # noqa: PLC0415
+    from yielded_bench.records import batches, tool_result
+    from yielded_core.records.identifiers import ThreadId
+    from yielded_core.storage import open_storage
 
     acknowledged: list[int] = []
     async with open_storage(url) as storage:
@@ -115,9 +115,9 @@ async def committing(url: str, threads: str, commits: str, pause: str) -> Figure
 
 async def verifying(url: str, thread: str) -> Figures:
     """Verify a thread."""
-    from yielded_core.records.identifiers import ThreadId  # noqa: PLC0415
-    from yielded_core.storage import open_storage  # noqa: PLC0415
-    from yielded_core.transfer.verify import verify_thread  # noqa: PLC0415
+    from yielded_core.records.identifiers import ThreadId
+    from yielded_core.storage import open_storage
+    from yielded_core.transfer.verify import verify_thread
 
     async with open_storage(url) as storage:
         await storage.threads.tail(ThreadId(thread))
@@ -130,9 +130,9 @@ async def verifying(url: str, thread: str) -> Figures:
 
 async def exporting(url: str, thread: str) -> Figures:
     """Export a thread, page by page."""
-    from yielded_core.records.identifiers import ThreadId  # noqa: PLC0415
-    from yielded_core.storage import open_storage  # noqa: PLC0415
-    from yielded_core.transfer.export import export_pages  # noqa: PLC0415
+    from yielded_core.records.identifiers import ThreadId
+    from yielded_core.storage import open_storage
+    from yielded_core.transfer.export import export_pages
 
     async with open_storage(url) as storage:
         await storage.threads.tail(ThreadId(thread))

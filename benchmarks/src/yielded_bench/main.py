@@ -20,6 +20,7 @@ from yielded_bench import (
     reading,
     statements,
     transferring,
+    working,
 )
 from yielded_bench.effort import FULL, QUICK, SMOKE, Effort
 from yielded_bench.figures import Figure, Results
@@ -40,6 +41,7 @@ PARTS: Final[tuple[Callable[[Effort, Path], Awaitable[Results]], ...]] = (
     processes.measure,
     reading.measure,
     transferring.measure,
+    working.measure,
     observing.measure,
     opening.measure,
 )

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from yielded_bench.ledger_statements import count_ledger
 from yielded_bench.long_thread import BATCH_RECORDS, LongThread
 from yielded_bench.meter import Cost, Meter
 from yielded_bench.records import PRODUCER, annotation, batches, record, tool_result
@@ -53,7 +54,7 @@ class _Bill:
 
 
 async def count(folder: Path) -> tuple[Line, ...]:
-    """Run every operation of the thread store on SQLite and count."""
+    """Run every operation on SQLite and count."""
     with Meter() as meter:
         async with open_storage(f"sqlite:///{folder / 'counted.db'}") as storage:
             long = await LongThread.begin(storage, "long")
@@ -65,6 +66,7 @@ async def count(folder: Path) -> tuple[Line, ...]:
             await _evidence(bill, storage, long)
             await _upkeep(bill, storage, long)
             await _imports(bill, storage, long)
+            await count_ledger(bill.add, storage)
             return tuple(bill.lines)
 
 
@@ -178,6 +180,8 @@ async def _imports(bill: _Bill, storage: Storage, long: LongThread) -> None:
     await bill.add("begin_import", archives.begin_import(archive))
     staged = archives.stage_batches(archive.thread_id, [(_prepared(stored[0]), 1)])
     await bill.add(f"stage_batches, {BATCH_RECORDS} records", staged)
+    await bill.add("stage_work, nothing", archives.stage_work(archive.thread_id, ()))
+    await bill.add("staged_work, nothing", archives.staged_work(archive.thread_id))
     await bill.add("publish_import", archives.publish_import(archive.thread_id))
     deleted = storage.threads.delete_thread(archive.thread_id)
     await bill.add(f"delete_thread, {BATCH_RECORDS} records", deleted)

@@ -9,17 +9,18 @@ import pytest
 from yielded_storage_memory import open_storage
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator
 
     from yielded_core.storage import Storage
+    from yielded_testing.clock import OpenStorage, VirtualClock
 
 
 @pytest.fixture
-def open_again() -> Callable[[], Storage]:
+def open_again() -> OpenStorage:
     return open_storage
 
 
 @pytest.fixture
-async def storage() -> AsyncGenerator[Storage]:
-    async with open_storage() as opened:
+async def storage(clock: VirtualClock) -> AsyncGenerator[Storage]:
+    async with open_storage(clock=clock) as opened:
         yield opened

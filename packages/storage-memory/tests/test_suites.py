@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from yielded_testing.suites import CheckpointSuite, StorageSuite, ThreadStoreSuite
+from yielded_testing.suites import (
+    CheckpointSuite,
+    SettlementSuite,
+    StorageSuite,
+    SubmissionLedgerSuite,
+    ThreadStoreSuite,
+)
 
 
 class TestThreads(ThreadStoreSuite): ...
+
+
+class TestLedger(SubmissionLedgerSuite): ...
+
+
+class TestSettlements(SettlementSuite): ...
 
 
 class TestCheckpoints(CheckpointSuite): ...

@@ -21,7 +21,12 @@ _COLLATIONS = """
     WHERE t.relnamespace = current_schema::regnamespace AND a.attname LIKE '%_id'
 """
 _HEADER = "INSERT INTO yielded_header VALUES ($1, 21, 'format', '{}', 'incarnation', 0)"
-_THREAD = "INSERT INTO yielded_threads VALUES ($1, 0, 1, 0, $2, 0, 0)"
+_THREAD = """
+INSERT INTO yielded_threads
+  (thread_id, generation, epoch, tail_sequence, tail_digest, indexed_through, fact_revision,
+   lane_version, last_queue_sequence)
+VALUES ($1, 0, 1, 0, $2, 0, 0, 0, 0)
+"""
 
 
 async def _run(connection: AsyncConnection, statements: tuple[str, ...]) -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 STEP: Final = 41
 """The short form flips each 41st byte, and one in every column of every row."""
 INTEGER_BYTES: Final = 8
+KEYS: Final = {"yielded_batches": ("thread_id", "generation", "last_sequence")}
+"""Tables without rowids, and what finds their rows instead."""
 
 
 class Cell(NamedTuple):
@@ -31,6 +33,9 @@ class Cell(NamedTuple):
 
     table: str
     row: int
+    """Number of the row among those of its table."""
+    address: dict[str, Any]
+    """The columns that find the row: its `rowid`, or its key in a table without rowids."""
     column: str
     value: Any
 
@@ -73,11 +78,13 @@ async def make_log(storage: SqliteStorage) -> None:
 def cells(connection: sqlite3.Connection, *tables: str) -> Iterator[Cell]:
     """Return every column of every row of some tables."""
     for table in tables:
-        found = connection.execute(f"SELECT rowid, * FROM {table}")
-        names = [column for column, *_ in found.description][1:]
-        for row, *values in found.fetchall():
-            for column, value in zip(names, values, strict=True):
-                yield Cell(table, row, column, value)
+        address = KEYS.get(table, ("rowid",))
+        found = connection.execute(f"SELECT {', '.join(address)}, * FROM {table}")
+        names = [column for column, *_ in found.description][len(address) :]
+        for row, values in enumerate(found.fetchall(), 1):
+            at = dict(zip(address, values, strict=False))
+            for column, value in zip(names, values[len(address) :], strict=True):
+                yield Cell(table, row, at, column, value)
 
 
 async def is_found(storage: SqliteStorage, thread: ThreadId = THREAD) -> bool:
@@ -99,24 +106,38 @@ async def unnoticed(path: Path, step: int) -> tuple[int, list[str]]:
             found = list(cells(connection, "yielded_records", "yielded_batches"))
             for number, cell in enumerate(found):
                 for at in range(number % min(step, cell.size), cell.size, step):
-                    if write(connection, cell, cell.flipped(at)):
+                    flipped = cell.flipped(at)
+                    if write(connection, cell, flipped):
                         count += 1
                         if not await is_found(storage):
                             missed.append(f"{cell.table} {cell.row} {cell.column} {at}")
-                        assert write(connection, cell, cell.value)
+                        assert write(connection, cell, cell.value, held=flipped)
         assert not await is_found(storage)
     return count, missed
 
 
-def write(connection: sqlite3.Connection, cell: Cell, value: object) -> bool:
-    """Change a cell; False where SQLite itself refuses, because another row has that key."""
+def write(
+    connection: sqlite3.Connection, cell: Cell, value: object, *, held: object = None
+) -> bool:
+    """Change a cell; False where SQLite itself refuses, because another row has that key.
+
+    `held` is what the cell holds if that is not its own value.
+    """
+    address = dict(cell.address)
+    if held is not None and cell.column in address:
+        address[cell.column] = held
     kept = "CAST(? AS TEXT)" if isinstance(cell.value, str) else "?"
+    found = " AND ".join(
+        f"{column} = {kept if column == cell.column else '?'}" for column in address
+    )
     try:
-        connection.execute(
-            f"UPDATE {cell.table} SET {cell.column} = {kept} WHERE rowid = ?", (value, cell.row)
+        changed = connection.execute(
+            f"UPDATE {cell.table} SET {cell.column} = {kept} WHERE {found}",
+            (value, *address.values()),
         )
     except sqlite3.IntegrityError:
         return False
+    assert changed.rowcount == 1
     return True
 
 

@@ -12,6 +12,7 @@ import pytest
 from yielded_core import ThreadId
 from yielded_core.errors import FenceRejected, ThreadNotMaterialized
 from yielded_storage_sqlite import log_writes
+from yielded_storage_sqlite.clock import StoreClock
 from yielded_storage_sqlite.store import SqliteStorage, open_storage
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ LATE = ThreadId("late")
 
 
 def _writes_and_refuses(connection: sqlite3.Connection) -> None:
-    log_writes.materialize(connection, LATE, 1)
+    log_writes.materialize(connection, LATE, 1, StoreClock())
     raise FenceRejected(LATE, 2, 1)
 
 
@@ -38,7 +39,8 @@ async def test_a_late_refusal_is_undone_alone(tmp_path: Path, before: int, after
         file = cast("StoreFile", vars(storage)["_file"])
         names = [ThreadId(f"thread-{number}") for number in range(before + after)]
         work: list[Coroutine[Any, Any, object]] = [
-            file.write(partial(log_writes.materialize, thread=name, epoch=1)) for name in names
+            file.write(partial(log_writes.materialize, thread=name, epoch=1, clock=StoreClock()))
+            for name in names
         ]
         refused = file.write(_writes_and_refuses)
         outcomes = await _together(storage, [*work[:before], refused, *work[before:]])

@@ -32,7 +32,12 @@ if TYPE_CHECKING:
 
 HEADER = Header(21, "effect-agent/thread@3", "{}", "first", 7)
 CURRENT = Current(HEADER, ())
-THREAD = "INSERT INTO yielded_threads VALUES (?, 0, 1, 0, zeroblob(32), 0, 0)"
+THREAD = """
+INSERT INTO yielded_threads
+  (thread_id, generation, epoch, tail_sequence, tail_digest, indexed_through, fact_revision,
+   lane_version, last_queue_sequence)
+VALUES (?, 0, 1, 0, zeroblob(32), 0, 0, 0, 0)
+"""
 KILLED_WHILE_CREATING = """
 import sqlite3, sys
 from yielded_storage_sqlite import inspection

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 import sqlite3
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 from checks import part
-from sqlalchemy import event
+from ledger_work import every_operation
 
 from yielded_core.log.prepared import prepare_batch
 from yielded_core.ports.values import Checkpoint, ThreadTail
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from yielded_storage_sqlite import SqliteStorage
+    from yielded_storage_sqlite.file import StoreFile
 
 SMALL: Final = ThreadId("small")
 LARGE: Final = ThreadId("large")
@@ -42,19 +43,19 @@ NO_TABLE = {"CONSTANT", "json_each"}
 """What a plan scans that is no table: the values of the statement itself."""
 
 WHOLE_TABLE: Final = {
-    "FROM yielded_threads ORDER BY yielded_threads.thread_id": "a listing is in the order of keys",
+    "WHERE yielded_threads.epoch > 0 ORDER BY": "a listing is in the order of keys",
     "SELECT thread_id, generation FROM yielded_garbage LIMIT 1": "any one row",
     "SELECT coalesce(max(epoch), 0) FROM yielded_threads": "once, after a restore",
     "UPDATE yielded_threads SET epoch = epoch + ": "once, after a restore",
+    "UPDATE yielded_runnable SET since = min(": "once, after a restore",
 }
 """Statements that may read a table from its beginning, by a part of their text."""
 
 
 class Run(NamedTuple):
-    """A statement as it was run."""
+    """A statement as it was run, its values filled in."""
 
     text: str
-    parameters: Any
 
     @property
     def line(self) -> str:
@@ -76,26 +77,14 @@ class Tracer:
         yield caught
         caught += self.runs[first:]
 
-    def read(
-        self,
-        _connection: object,
-        _cursor: object,
-        statement: str,
-        parameters: object,
-        *_: object,
-    ) -> None:
-        """Take note of a statement of a reader."""
-        if STATEMENT.match(statement):
-            self.runs.append(Run(statement, parameters))
+    def trace(self, connection: sqlite3.Connection) -> None:
+        """Trace the statements of a connection from now on."""
+        connection.set_trace_callback(self.ran)
 
-    def trace_writer(self, connection: sqlite3.Connection) -> None:
-        """Trace the statements of the writer from now on."""
-        connection.set_trace_callback(self.wrote)
-
-    def wrote(self, statement: str) -> None:
-        """Take note of a statement of the writer, its values filled in."""
+    def ran(self, statement: str) -> None:
+        """Take note of a statement, its values filled in."""
         if STATEMENT.match(statement):
-            self.runs.append(Run(statement, ()))
+            self.runs.append(Run(statement))
 
 
 @pytest.fixture
@@ -109,10 +98,10 @@ async def storage(path: Path, tracer: Tracer) -> AsyncIterator[SqliteStorage]:
     async with open_storage(f"sqlite:///{path}") as opened:
         for thread, fillers in FILLERS.items():
             await fill(opened, thread, fillers)
-        event.listen(
-            part(opened, "_file", "_readers").sync_engine, "before_cursor_execute", tracer.read
-        )
-        await part(opened, "_file").write(tracer.trace_writer)
+        file: StoreFile = part(opened, "_file")
+        await file.write(tracer.trace)
+        async with file.connection() as connection:  # the only one, as long as reads take turns
+            await connection.run(tracer.trace)
         yield opened
 
 
@@ -227,22 +216,21 @@ async def everything(storage: SqliteStorage) -> None:
     await gone.fill(2)
     await threads.delete_thread(gone.thread)
     await threads.delete_thread(gone.thread)
+    await every_operation(storage)
     await storage.new_incarnation()
 
 
-def plans(path: Path, runs: list[Run]) -> dict[Run, list[str]]:
+def plans(path: Path, runs: list[Run]) -> list[tuple[Run, list[str]]]:
     """Return how SQLite would find the rows of each statement."""
+    known = {run.line: run for run in runs}
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        known = {run.line: run for run in runs}
-        return {
-            run: [
-                detail
-                for *_, detail in connection.execute(
-                    f"EXPLAIN QUERY PLAN {run.text}", run.parameters
-                )
-            ]
-            for run in known.values()
-        }
+        return [(run, plan(connection, run)) for run in known.values()]
+
+
+def plan(connection: sqlite3.Connection, run: Run) -> list[str]:
+    """Return how SQLite would find the rows of one statement."""
+    steps = connection.execute(f"EXPLAIN QUERY PLAN {run.text}")
+    return [detail for *_, detail in steps]
 
 
 @pytest.mark.rule("LAY-1", "LOG-18", "LOG-19", "LOG-17")
@@ -252,7 +240,7 @@ async def test_no_statement_reads_a_table_through(
     await everything(storage)
     found = plans(path, tracer.runs)
     assert len(found) >= 60
-    for run, details in found.items():
+    for run, details in found:
         for detail in details:
             assert "TEMP B-TREE" not in detail, (run.line, details)
             if detail.startswith("SCAN") and not NO_TABLE.intersection(detail.split()):
@@ -265,7 +253,7 @@ async def test_every_index_serves_a_statement(
 ) -> None:
     await everything(storage)
     used: set[str] = set()
-    for details in plans(path, tracer.runs).values():
+    for _, details in plans(path, tracer.runs):
         for detail in details:
             found = re.search(r"(?:SEARCH|SCAN) (\w+).* (?:INDEX (\w+)|(PRIMARY KEY))", detail)
             if found is not None:
@@ -305,7 +293,7 @@ def steps(path: Path, runs: list[Run]) -> int:
         connection.execute("BEGIN")
         connection.set_progress_handler(count, 1)
         for run in runs:
-            connection.execute(run.text, run.parameters).fetchall()
+            connection.execute(run.text).fetchall()
         connection.set_progress_handler(None, 1)
         connection.execute("ROLLBACK")
     return counted

@@ -1,7 +1,7 @@
 """The process that forks the workers of the tests.
 
 Run by `processes.py` with the number of a socket. Each request names a program of
-`worker_programs.py` or `fault_programs.py`.
+`worker_programs.py`, `fault_programs.py` or `ledger_programs.py`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import traceback
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import fault_programs
+import ledger_programs
 import worker_programs
 from worker_programs import Channel
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-PROGRAMS: Final = worker_programs.PROGRAMS | fault_programs.PROGRAMS
+PROGRAMS: Final = worker_programs.PROGRAMS | fault_programs.PROGRAMS | ledger_programs.PROGRAMS
 _DIE_WITH_PARENT: Final = 1
 
 

@@ -119,7 +119,7 @@ async def _storm_task(
     while True:  # at least once: what a killed process left open is asked for again
         given = storm_batch(name, number)
         channel.say(begin=number, task=task)
-        done = await _insist(storage, thread, given, tail, own_epoch)
+        done = await insist(storage, thread, given, tail, own_epoch)
         channel.say(
             done=number,
             task=task,
@@ -134,7 +134,7 @@ async def _storm_task(
         number += 1
 
 
-async def _insist(
+async def insist(
     storage: Storage, thread: ThreadId, given: Batch, tail: Tail, epoch: int
 ) -> Appended:
     """Append at whatever the tail is: others may have appended to the same thread."""
@@ -219,7 +219,7 @@ async def scribe(channel: Channel, url: str, thread: str, *, hold_log: bool = Fa
         channel.say(sequence=tail.sequence)
         while (order := await channel.hear()) is not None:
             given = storm_batch(str(order["name"]), int(order["number"]))
-            done = await _insist(storage, name, given, tail, 1)
+            done = await insist(storage, name, given, tail, 1)
             tail = done.tail
             channel.say(first=done.first_sequence, last=tail.sequence, at=time.monotonic())
     channel.say(closed=True)

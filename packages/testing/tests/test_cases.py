@@ -9,12 +9,28 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from yielded_testing.cases import cases_of
-from yielded_testing.suites import CheckpointSuite, DurableSuite, StorageSuite, ThreadStoreSuite
+from yielded_testing.suites import (
+    CheckpointSuite,
+    DurableLedgerSuite,
+    DurableSuite,
+    SettlementSuite,
+    StorageSuite,
+    SubmissionLedgerSuite,
+    ThreadStoreSuite,
+)
 
 if TYPE_CHECKING:
     from yielded_core.storage import Storage
 
-SUITES: Final = (ThreadStoreSuite, CheckpointSuite, StorageSuite, DurableSuite)
+SUITES: Final = (
+    ThreadStoreSuite,
+    SubmissionLedgerSuite,
+    SettlementSuite,
+    CheckpointSuite,
+    StorageSuite,
+    DurableSuite,
+    DurableLedgerSuite,
+)
 
 
 @pytest.mark.parametrize("suite", SUITES)
@@ -32,7 +48,7 @@ def test_every_case_proves_a_rule_and_says_what_it_shows(suite: type) -> None:
         assert case.rules, case.id
         assert all(re.fullmatch(r"[A-Z]{3}-\d+", rule) for rule in case.rules), case.id
         assert case.summary.endswith("."), case.id
-        assert case.fixtures <= {"storage", "open_again", "tmp_path"}, case.id
+        assert case.fixtures <= {"storage", "clock", "open_again", "tmp_path"}, case.id
 
 
 @pytest.mark.parametrize("suite", SUITES)

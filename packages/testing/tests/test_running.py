@@ -27,7 +27,8 @@ class Opened(Bundle):
 
     log: list[str] = []  # noqa: RUF012 - cleared by the fixture below
 
-    def __init__(self) -> None: ...
+    def __init__(self, *, clock: Callable[[], int] | None = None) -> None:
+        del clock
 
     async def __aenter__(self) -> Self:
         self.log.append("opened")

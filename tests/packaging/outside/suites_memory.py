@@ -2,35 +2,47 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
 
-from yielded_core.storage import open_storage
-from yielded_testing.suites import CheckpointSuite, StorageSuite, ThreadStoreSuite
+from yielded_storage_memory import open_storage
+from yielded_testing.suites import (
+    CheckpointSuite,
+    SettlementSuite,
+    StorageSuite,
+    SubmissionLedgerSuite,
+    ThreadStoreSuite,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator
 
     from yielded_core.storage import Storage
+    from yielded_testing.clock import OpenStorage, VirtualClock
 
 pytestmark = pytest.mark.asyncio
 
 
 @pytest.fixture
-def open_again() -> Callable[[], Storage]:
-    return partial(open_storage, "memory://")
+def open_again() -> OpenStorage:
+    return open_storage
 
 
 @pytest_asyncio.fixture
-async def storage(open_again: Callable[[], Storage]) -> AsyncGenerator[Storage]:
-    async with open_again() as opened:
+async def storage(open_again: OpenStorage, clock: VirtualClock) -> AsyncGenerator[Storage]:
+    async with open_again(clock=clock) as opened:
         yield opened
 
 
 class TestThreads(ThreadStoreSuite): ...
+
+
+class TestLedger(SubmissionLedgerSuite): ...
+
+
+class TestSettlements(SettlementSuite): ...
 
 
 class TestCheckpoints(CheckpointSuite): ...

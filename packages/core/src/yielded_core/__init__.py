@@ -1,4 +1,4 @@
-"""The thread log of durable agents: what a client of any adapter needs, in one import.
+"""The log and the ledger of durable agents: what a client of any adapter needs, in one import.
 
 Payload families are in `yielded_core.records.payloads`, errors in `yielded_core.errors`, ports in
 `yielded_core.ports`. A name is imported when it is first used, so that a command which needs none
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from yielded_core.log.prepared import prepare_batch
     from yielded_core.ports.values import Appended, Batch, PreparedBatch, Tail, ThreadTail
+    from yielded_core.ports.work import Admission, Admitted, Grant, Submission, Suspension
     from yielded_core.records.envelope import EncodedRecord, Record, StoredRecord
     from yielded_core.records.fields import instant_now
     from yielded_core.records.identifiers import (
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from yielded_core.storage import Storage, open_storage
 
 __all__ = [
+    "Admission",
+    "Admitted",
     "AgentId",
     "Appended",
     "AttemptId",
@@ -50,6 +53,7 @@ __all__ = [
     "DeploymentId",
     "Digest",
     "EncodedRecord",
+    "Grant",
     "IdempotencyKey",
     "Offset",
     "OwnershipToken",
@@ -63,7 +67,9 @@ __all__ = [
     "SettlementId",
     "Storage",
     "StoredRecord",
+    "Submission",
     "SubmissionId",
+    "Suspension",
     "Tail",
     "ThreadId",
     "ThreadTail",
@@ -77,6 +83,7 @@ __all__ = [
 _HOMES: Final = {
     "log.prepared": ("prepare_batch",),
     "ports.values": ("Appended", "Batch", "PreparedBatch", "Tail", "ThreadTail"),
+    "ports.work": ("Admission", "Admitted", "Grant", "Submission", "Suspension"),
     "records.envelope": ("EncodedRecord", "Record", "StoredRecord"),
     "records.fields": ("instant_now",),
     "storage": ("Storage", "open_storage"),

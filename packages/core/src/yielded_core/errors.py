@@ -243,6 +243,165 @@ class ExportInvalidated(ThreadError):
     code: ClassVar[str] = "export-invalidated"
 
 
+# --- What the ledger answers ---------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class SubmissionError(ThreadError):
+    """The submission {submission} of thread {thread} cannot do this."""
+
+    code: ClassVar[str] = "submission"
+    submission: str
+
+
+@dataclass(eq=False)
+class SubmissionNotFound(SubmissionError):
+    """The thread {thread} holds no submission {submission}."""
+
+    code: ClassVar[str] = "submission-not-found"
+
+
+@dataclass(eq=False)
+class NoSuchSubmission(YieldedError):
+    """The store holds no submission {submission}."""
+
+    code: ClassVar[str] = "no-such-submission"
+    submission: str
+
+
+@dataclass(eq=False)
+class AdmissionConflict(SubmissionError):
+    """Other work was admitted to thread {thread} under this key as submission {submission}: its
+    digest is {existing}, that of the repeat {attempted}; use another key for other work.
+    """
+
+    code: ClassVar[str] = "admission-conflict"
+    existing: str
+    attempted: str
+
+
+@dataclass(eq=False)
+class AdmissionRefused(SubmissionError):
+    """The work is not admitted to thread {thread} ({reason}): submission {submission} of the same
+    group is not settled.
+    """
+
+    code: ClassVar[str] = "admission-refused"
+    reason: str
+    """`occupied`."""
+
+
+@dataclass(eq=False)
+class OwnershipLost(ThreadError):
+    """The token does not own this work of thread {thread} any more, whose epoch is {actual}: stop,
+    and claim again.
+    """
+
+    code: ClassVar[str] = "ownership-lost"
+    actual: int
+
+
+@dataclass(eq=False)
+class EpochExhausted(ThreadError):
+    """The thread {thread} has used its last epoch, {last}: export it into a new thread."""
+
+    code: ClassVar[str] = "epoch-exhausted"
+    last: int
+
+
+@dataclass(eq=False)
+class TransitionRefused(SubmissionError):
+    """The operation {operation} is not for submission {submission} of thread {thread}, which is
+    {state}.
+    """
+
+    code: ClassVar[str] = "transition-refused"
+    operation: str
+    state: str
+
+
+@dataclass(eq=False)
+class MarkerConflict(SubmissionError):
+    """The input of submission {submission} of thread {thread} is marked at sequence {existing}: it
+    cannot be marked anywhere else.
+    """
+
+    code: ClassVar[str] = "marker-conflict"
+    existing: int
+
+
+@dataclass(eq=False)
+class SettlementConflict(SubmissionError):
+    """The submission {submission} of thread {thread} is settled as {outcome}: nothing changes it
+    any more.
+    """
+
+    code: ClassVar[str] = "settlement-conflict"
+    outcome: str
+
+
+@dataclass(eq=False)
+class AuthorityRefused(SubmissionError):
+    """The submission {submission} of thread {thread} cannot be settled as {authority}: {reason}."""
+
+    code: ClassVar[str] = "authority-refused"
+    authority: str
+    reason: str
+
+
+@dataclass(eq=False)
+class JoinedToHost(SubmissionError):
+    """The submission {submission} of thread {thread} has joined {host}: abort the host instead."""
+
+    code: ClassVar[str] = "joined-to-host"
+    host: str
+
+
+@dataclass(eq=False)
+class ApprovalConflict(SubmissionError):
+    """The tool call {call} of submission {submission} of thread {thread} was {decision} already."""
+
+    code: ClassVar[str] = "approval-conflict"
+    call: str
+    decision: str
+
+
+@dataclass(eq=False)
+class UnknownCallNotFound(SubmissionError):
+    """The tool call {call} of submission {submission} of thread {thread} was never marked unknown:
+    nothing is to be resolved.
+    """
+
+    code: ClassVar[str] = "unknown-call-not-found"
+    call: str
+
+
+@dataclass(eq=False)
+class UnknownResolutionConflict(SubmissionError):
+    """The tool call {call} of submission {submission} of thread {thread} cannot be resolved so
+    ({reason}): {existing} stands.
+    """
+
+    code: ClassVar[str] = "unknown-resolution-conflict"
+    call: str
+    reason: str
+    """`other-resolution`, `factual-first` or `committed-result`."""
+    existing: str
+
+
+@dataclass(eq=False)
+class ChildReservationConflict(SubmissionError):
+    """The reservation for tool call {call} of submission {submission} of thread {thread} does not
+    allow this ({reason}); it is {status}.
+    """
+
+    code: ClassVar[str] = "child-reservation-conflict"
+    call: str
+    status: str
+    """`none` or the status of the reservation."""
+    reason: str
+
+
 # --- Archives ------------------------------------------------------------------------------------
 
 

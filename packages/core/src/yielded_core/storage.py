@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
+    from yielded_core.ports.ledger import SettlementPublisher, SubmissionLedger
     from yielded_core.ports.threads import ArchiveStore, CheckpointStore, ThreadStore
     from yielded_core.ports.values import StorageInfo
 
@@ -46,6 +47,16 @@ class Storage(Protocol):
     @property
     def checkpoints(self) -> CheckpointStore | None:
         """Application projections, where offered."""
+        ...
+
+    @property
+    def ledger(self) -> SubmissionLedger:
+        """Accepted work."""
+        ...
+
+    @property
+    def settlements(self) -> SettlementPublisher:
+        """The settlement publisher."""
         ...
 
     async def info(self) -> StorageInfo:

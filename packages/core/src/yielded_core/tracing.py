@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Span, Tracer
 
+    from yielded_core.ports.ledger import SettlementPublisher, SubmissionLedger
     from yielded_core.ports.threads import ArchiveStore, CheckpointStore, ThreadStore
     from yielded_core.ports.values import StorageInfo
     from yielded_core.records.identifiers import ThreadId
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 INSTRUMENTATION: Final = "yielded"
 """Name under which the tracer is asked for."""
+_THREAD: Final = "thread"
+"""The parameter by which every operation on a thread names it, first of all."""
 
 
 class TracedStorage:
@@ -51,6 +54,16 @@ class TracedStorage:
         """Application projections, traced, where offered."""
         port = self._storage.checkpoints
         return None if port is None else cast("CheckpointStore", self._traced(port, "checkpoints"))
+
+    @property
+    def ledger(self) -> SubmissionLedger:
+        """Accepted work, traced."""
+        return cast("SubmissionLedger", self._traced(self._storage.ledger, "ledger"))
+
+    @property
+    def settlements(self) -> SettlementPublisher:
+        """The settlement publisher, traced."""
+        return cast("SettlementPublisher", self._traced(self._storage.settlements, "settlements"))
 
     def _traced(self, port: object, name: str) -> object:
         return _TracedPort(port, name, self._tracer)
@@ -101,13 +114,16 @@ class _TracedPort:
     def _spanned(
         self, name: str, operation: Callable[..., Coroutine[Any, Any, object]]
     ) -> Callable[..., Coroutine[Any, Any, object]]:
+        names_thread = next(iter(inspect.signature(operation).parameters), "") == _THREAD
+
         @functools.wraps(operation)
         async def spanned(*arguments: object, **options: object) -> object:
             with self._tracer.start_as_current_span(
                 name, record_exception=False, set_status_on_exception=False
             ) as span:
-                if arguments and isinstance(arguments[0], str):
-                    span.set_attribute("yielded.thread", arguments[0])
+                thread = arguments[0] if arguments else options.get(_THREAD)
+                if names_thread and isinstance(thread, str):
+                    span.set_attribute("yielded.thread", thread)
                 try:
                     return await operation(*arguments, **options)
                 except YieldedError as error:

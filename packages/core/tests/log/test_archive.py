@@ -158,7 +158,7 @@ FORGERIES: dict[str, tuple[Callable[[list[Page]], list[Page]], str, int]] = {
     "another revision of facts": (_captured(4, factRevision=1), "page", 5),
     "another previous tail": (_in_batch(1, previousTailDigest="a" * 64), "chain", 2),
     "another first sequence": (_in_batch(1, firstSequence=3), "chain", 2),
-    "facts that cannot be taken over": (_with(3, facts=[{"submissionId": "s"}]), "obligation", 4),
+    "facts that cannot be taken over": (_with(7, facts=[{"submissionId": "s"}]), "obligation", 8),
 }
 
 

@@ -12,7 +12,6 @@ from yielded_core.log.verifier import (
     CHAIN,
     CONTINUATION,
     IDENTITY,
-    LEDGER,
     SCHEMA,
     SEQUENCE,
     TERMINAL,
@@ -86,9 +85,8 @@ def test_a_right_log_passes_and_is_counted() -> None:
         decoded = [verifier.feed(each) for each in LOG]
         findings = verifier.finish(tail_of(LOG))
         assert verifier.fault is None
-    assert [finding.invariant for finding in findings] == [*INVARIANTS, *LEDGER]
-    assert {finding.outcome for finding in findings[:6]} == {"passed"}
-    assert {finding.outcome for finding in findings[6:]} == {"skipped"}
+    assert [finding.invariant for finding in findings] == [*INVARIANTS]
+    assert {finding.outcome for finding in findings} == {"passed"}
     assert (verifier.records, verifier.batches) == (6, 3)
     assert verifier.wire_bytes == sum(len(wire) for each in LOG for _, wire in each.records)
     for each, prepared in zip(LOG, decoded, strict=True):

@@ -35,12 +35,13 @@ from yielded_testing.suites.builders import (
     notes,
     record,
 )
+from yielded_testing.suites.ledger_values import work
 from yielded_testing.suites.support import whole_log
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from yielded_core.ports.values import CapturedThread, StoredBatch, TransferPage
+    from yielded_core.ports.values import StoredBatch, TransferPage
     from yielded_core.storage import Storage
 
 
@@ -146,18 +147,13 @@ async def test_a_cursor_whose_capture_the_thread_does_not_hold_is_refused(storag
 @pytest.mark.rule("ARC-2")
 @pytest.mark.parametrize("at", range(1, 8))
 async def test_changed_facts_invalidate_a_cursor_and_a_running_export(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch, at: int
+    storage: Storage, at: int
 ) -> None:
     await filled(storage)
     pages = await pages_of(storage)
-    capture = storage.threads.capture
     running = export_pages(storage, THREAD)
     assert [await anext(running) for _ in range(at)] == pages[:at]
-
-    async def changed(thread: ThreadId) -> CapturedThread:
-        return replace(await capture(thread), fact_revision=1)
-
-    monkeypatch.setattr(storage.threads, "capture", changed)
+    await storage.ledger.admit(work())
     with pytest.raises(ExportInvalidated):
         await pages_of(storage, pages[at - 1].cursor)
     with pytest.raises(ExportInvalidated):

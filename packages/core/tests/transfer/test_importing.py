@@ -306,9 +306,9 @@ async def test_an_obligation_owned_elsewhere_is_refused(destination: Storage, ta
 @pytest.mark.rule("ARC-4")
 async def test_facts_that_this_version_cannot_install_are_refused(destination: Storage) -> None:
     pages = parsed_pages(SMALL)
-    pages[4]["facts"] = [{"submissionId": "submission-1"}]
+    pages[7]["facts"] = [{"submissionId": "submission-1"}]
     error = await refused(ArchiveRefused, destination, sealed_lines(pages))
-    assert (error.reason, error.page) == ("obligation", 5)
+    assert (error.reason, error.page) == ("obligation", 8)
     await untouched(destination)
 
 

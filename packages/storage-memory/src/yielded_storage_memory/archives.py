@@ -6,6 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from yielded_core.errors import AppendConflict
+from yielded_core.ledger.lane import LaneState
+from yielded_core.ledger.operations.installing import install, stage
+from yielded_core.ledger.operations.reading import lane_facts
+from yielded_core.log import reads
 from yielded_core.log.append import Accepted, ThreadState, decide_append
 from yielded_core.log.prepared import prepare_stored
 from yielded_core.log.retention import (
@@ -18,9 +22,12 @@ from yielded_core.log.retention import (
     sealed_range,
 )
 from yielded_core.ports.values import ArchiveRange, ImportState, PreparedBatch
+from yielded_core.records.bounds import TRANSFER_FACTS
 from yielded_core.records.identifiers import check_identifier
+from yielded_storage_memory.lanes import LaneRows, Lanes
 from yielded_storage_memory.reads import MemoryReader
 from yielded_storage_memory.state import Log, Thread
+from yielded_storage_memory.unit import MemoryUnit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +35,7 @@ if TYPE_CHECKING:
 
     from yielded_core.ports.threads import ThreadReader
     from yielded_core.ports.values import StoredBatch, Tail, ThreadTail
+    from yielded_core.ports.work import SubmissionFacts
     from yielded_core.records.identifiers import ThreadId
     from yielded_storage_memory.store import Store
 
@@ -38,12 +46,24 @@ class StagedImport:
 
     archive: ThreadTail
     log: Log = field(default_factory=Log)
+    lanes: Lanes = field(default_factory=Lanes)
+    """Its lane, where no reader of lanes looks."""
+
+    @property
+    def work(self) -> LaneRows:
+        """The lane that was staged so far."""
+        return self.lanes.rows.get(self.archive.thread_id) or LaneRows()
+
+    def lane(self) -> LaneState:
+        """Return the lane as operations see it."""
+        return LaneState(self.archive.thread_id, 0, 0, 0, len(self.work.places), 0)
 
     def state(self) -> ImportState:
         """Return how far it was staged."""
         tail = self.log.tail
         complete = tail == self.archive.tail
-        return ImportState(self.archive.thread_id, self.archive.tail, tail, complete)
+        work = len(self.work.places)
+        return ImportState(self.archive.thread_id, self.archive.tail, tail, complete, work)
 
     def thread_state(self) -> ThreadState:
         """Return the row that decisions about the staged batches read."""
@@ -106,7 +126,9 @@ class MemoryArchives:
             staged = self._store.imports.get(thread)
             destination, tombstone = self._destination(thread)
             before = None if staged is None else staged.archive
-            if decide_import(archive, destination, tombstone, before) or staged is None:
+            work = self._accepted_work(thread)
+            begins = decide_import(archive, destination, tombstone, before, accepted_work=work)
+            if begins or staged is None:
                 staged = self._store.imports[thread] = StagedImport(archive)
             return staged.state()
 
@@ -125,6 +147,28 @@ class MemoryArchives:
                 raise
             return staged.state()
 
+    async def stage_work(self, thread: ThreadId, entries: Sequence[SubmissionFacts]) -> ImportState:
+        """Stage submissions after those staged before, all or none."""
+        with self._store.operation():
+            staged = self._staged(thread)
+            before = len(staged.work.places)
+            try:
+                stage(self._unit(staged), staged.lane(), entries)
+            except Exception:
+                staged.work.cut(before)
+                raise
+            return staged.state()
+
+    async def staged_work(
+        self, thread: ThreadId, *, after: int = 0, limit: int = TRANSFER_FACTS
+    ) -> tuple[SubmissionFacts, ...]:
+        """Return the work that is staged, as it would be published."""
+        with self._store.operation():
+            staged = self._staged(thread)
+            reads.check_sequence(after, "after")
+            reads.check_limit(limit, TRANSFER_FACTS)
+            return lane_facts(self._unit(staged), staged.lane(), after, limit)
+
     def import_reader(self, thread: ThreadId) -> ThreadReader:
         """Return reads of exactly what would be published (ARC-8)."""
         return MemoryReader(_ImportResolver(self._store, thread))
@@ -134,8 +178,15 @@ class MemoryArchives:
         with self._store.operation():
             staged = self._staged(thread)
             destination, tombstone = self._destination(thread)
-            tail = decide_publish(staged.archive, staged.log.tail, destination, tombstone)
+            work = self._accepted_work(thread)
+            tail = decide_publish(
+                staged.archive, staged.log.tail, destination, tombstone, accepted_work=work
+            )
             self._store.threads[thread] = Thread(tail.epoch, staged.log)
+            if staged.work.places:
+                self._store.lanes.adopt(thread, staged.lanes)
+                unit = MemoryUnit(self._store, self._store.clock.moment())
+                install(unit, thread, len(staged.work.places), staged.work.facts)
             del self._store.imports[thread]
             self._store.wake(thread)
             return tail
@@ -149,6 +200,13 @@ class MemoryArchives:
         return require_staged(
             thread, self._store.imports.get(check_identifier(thread, "thread id"))
         )
+
+    def _unit(self, staged: StagedImport) -> MemoryUnit:
+        return MemoryUnit(self._store, self._store.clock.moment(), staged.lanes)
+
+    def _accepted_work(self, thread: ThreadId) -> bool:
+        rows = self._store.lanes.rows.get(thread)
+        return rows is not None and bool(rows.last_queue_sequence)
 
     def _destination(self, thread: ThreadId) -> tuple[ThreadState | None, Tail | None]:
         found = self._store.threads.get(thread)

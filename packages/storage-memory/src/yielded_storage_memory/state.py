@@ -8,10 +8,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from yielded_core.digest import EMPTY_TAIL_DIGEST, epoch_seal
-from yielded_core.log.append import Accepted, KnownBatch, ThreadState
+from yielded_core.log.append import (
+    Accepted,
+    KnownBatch,
+    ThreadState,
+    check_fence,
+    decide_append,
+)
 from yielded_core.log.facts import RecordFacts, facts_of
 from yielded_core.log.progress import RunProgress, advance_runs, check_handoffs, runs_of
-from yielded_core.ports.values import PreparedBatch, StoredBatch, Tail
+from yielded_core.ports.values import Appended, PreparedBatch, StoredBatch, Tail
 from yielded_core.records.envelope import EncodedRecord, decode_record
 
 if TYPE_CHECKING:
@@ -168,6 +174,24 @@ class Thread:
     epoch: int
     log: Log = field(default_factory=Log)
     fact_revision: int = 0
+
+    def append(
+        self, thread: ThreadId, batch: PreparedBatch, expected: Tail, epoch: int
+    ) -> Appended:
+        """Commit a whole batch at the expected tail, or change nothing (LOG-2 to LOG-5)."""
+        state = self.state(thread)
+        check_fence(state, epoch)
+        decision = decide_append(
+            state,
+            batch,
+            expected,
+            known=self.log.known(batch.batch_id),
+            taken=self.log.taken(batch),
+        )
+        if not isinstance(decision, Accepted):
+            return decision
+        self.log.commit(thread, batch, decision, epoch)
+        return Appended(decision.first_sequence, decision.tail, replayed=False)
 
     def state(self, thread: ThreadId) -> ThreadState:
         """Return the row that every decision reads."""

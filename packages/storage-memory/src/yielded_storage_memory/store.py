@@ -9,16 +9,20 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Self
 
 from yielded_core.errors import InvalidStoreUrl
+from yielded_core.ledger_ports import LedgerPort, SettlementPort
 from yielded_core.lifecycle import Lifecycle
 from yielded_core.log.append import ThreadState, require_live
 from yielded_core.log.retention import leap
 from yielded_core.ports.values import StorageInfo
 from yielded_storage_memory.archives import MemoryArchives, StagedImport
 from yielded_storage_memory.checkpoints import MemoryCheckpoints
+from yielded_storage_memory.clock import Clock
+from yielded_storage_memory.lanes import Lanes
+from yielded_storage_memory.ledger import MemoryTransactions
 from yielded_storage_memory.threads import MemoryThreads
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
     from contextlib import AbstractContextManager
     from types import TracebackType
 
@@ -30,12 +34,14 @@ if TYPE_CHECKING:
 class Store:
     """The dictionaries behind the ports, and who waits for news of which thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], int] | None = None) -> None:
         self.lifecycle = Lifecycle()
         self.incarnation = uuid.uuid4().hex
         self.threads: dict[ThreadId, Thread] = {}
         self.tombstones: dict[ThreadId, Tombstone] = {}
         self.imports: dict[ThreadId, StagedImport] = {}
+        self.lanes = Lanes()
+        self.clock = Clock(clock)
         self._observers: dict[ThreadId, set[asyncio.Event]] = {}
 
     def check(self) -> None:
@@ -93,11 +99,14 @@ class Store:
 class MemoryStorage:
     """A storage whose contents live as long as it is open (STO-1: non-durable)."""
 
-    def __init__(self) -> None:
-        self._store = Store()
+    def __init__(self, clock: Callable[[], int] | None = None) -> None:
+        self._store = Store(clock)
         self._threads = MemoryThreads(self._store)
         self._archives = MemoryArchives(self._store)
         self._checkpoints = MemoryCheckpoints(self._store)
+        transactions = MemoryTransactions(self._store)
+        self._ledger = LedgerPort(transactions)
+        self._settlements = SettlementPort(transactions)
 
     @property
     def threads(self) -> MemoryThreads:
@@ -113,6 +122,16 @@ class MemoryStorage:
     def checkpoints(self) -> MemoryCheckpoints:
         """Application projections."""
         return self._checkpoints
+
+    @property
+    def ledger(self) -> LedgerPort:
+        """Accepted work."""
+        return self._ledger
+
+    @property
+    def settlements(self) -> SettlementPort:
+        """The settlement publisher."""
+        return self._settlements
 
     async def info(self) -> StorageInfo:
         """Say what this storage is (STO-1)."""
@@ -133,6 +152,7 @@ class MemoryStorage:
             epochs = {name: leap(thread.epoch) for name, thread in self._store.threads.items()}
             for name, epoch in epochs.items():
                 self._store.threads[name].epoch = epoch
+                self._store.lanes.end_ownership(name, self._store.clock.moment().store)
             self._store.incarnation = uuid.uuid4().hex
             return self._store.incarnation
 
@@ -153,9 +173,14 @@ class MemoryStorage:
         await self._store.lifecycle.drained()
 
 
-def open_storage(url: str = "memory://") -> MemoryStorage:
-    """Return an empty storage for `memory://`; a URL with more in it is InvalidStoreUrl."""
+def open_storage(
+    url: str = "memory://", *, clock: Callable[[], int] | None = None
+) -> MemoryStorage:
+    """Return an empty storage for `memory://`; a URL with more in it is InvalidStoreUrl.
+
+    `clock` gives tests an instant of their own, in milliseconds since 1970 UTC.
+    """
     if url not in {"memory:", "memory://", "memory:///"}:
         message = "memory:// takes no host, path or options"
         raise InvalidStoreUrl(message)
-    return MemoryStorage()
+    return MemoryStorage(clock)

@@ -6,12 +6,11 @@ import heapq
 from typing import TYPE_CHECKING
 
 from yielded_core.log import reads
-from yielded_core.log.append import Accepted, check_fence, decide_append, decide_materialize
+from yielded_core.log.append import decide_materialize
 from yielded_core.log.offsets import offset_prefix, sequence_of
 from yielded_core.log.prepared import prepare_batch
 from yielded_core.log.retention import check_deletable
 from yielded_core.ports.values import (
-    Appended,
     CapturedThread,
     IndexState,
     ThreadTail,
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from yielded_core.log.progress import RunProgress
-    from yielded_core.ports.values import Batch, PreparedBatch, Tail
+    from yielded_core.ports.values import Appended, Batch, PreparedBatch, Tail
     from yielded_core.records.envelope import StoredRecord
     from yielded_core.records.identifiers import Offset, RunId, ThreadId
     from yielded_storage_memory.store import Store
@@ -48,8 +47,11 @@ class MemoryThreads(MemoryReader):
             if found is None:
                 decide_materialize(thread, None, epoch)
                 found = self._store.threads[thread] = Thread(epoch)
+                lane = self._store.lanes.rows.get(thread)
+                found.fact_revision = 0 if lane is None else lane.fact_revision
             elif decide_materialize(thread, found.epoch, epoch):
                 found.epoch = epoch
+                self._store.lanes.end_ownership(thread, self._store.clock.moment().store)
             tail = found.log.tail
             return ThreadTail(thread, tail.sequence, tail.digest, found.epoch)
 
@@ -61,21 +63,10 @@ class MemoryThreads(MemoryReader):
             check_identifier(thread, "thread id")
             check_epoch(epoch)
             prepared = prepare_batch(batch)
-            found = self._store.live(thread)
-            state = found.state(thread)
-            check_fence(state, epoch)
-            decision = decide_append(
-                state,
-                prepared,
-                expected,
-                known=found.log.known(prepared.batch_id),
-                taken=found.log.taken(prepared),
-            )
-            if isinstance(decision, Accepted):
-                found.log.commit(thread, prepared, decision, epoch)
+            appended = self._store.live(thread).append(thread, prepared, expected, epoch)
+            if not appended.replayed:
                 self._store.wake(thread)
-                return Appended(decision.first_sequence, decision.tail, replayed=False)
-            return decision
+            return appended
 
     async def observe(
         self, thread: ThreadId, *, after: Offset | None = None
@@ -154,9 +145,12 @@ class MemoryThreads(MemoryReader):
             found = self._store.live(thread)
             state = found.state(thread)
             reads.require_indexed(state, state.sequence)
-            check_deletable(thread, len(found.log.indexes.handoffs))
+            lane = self._store.lanes.rows.get(thread)
+            owes_work = lane is not None and bool(lane.unsettled)
+            check_deletable(thread, len(found.log.indexes.handoffs), owes_work=owes_work)
             tombstone = Tombstone(thread, found.log.tail, found.epoch)
             self._store.tombstones[thread] = tombstone
             del self._store.threads[thread]
+            self._store.lanes.remove(thread)
             self._store.wake(thread)
             return tombstone

@@ -6,25 +6,30 @@ from typing import TYPE_CHECKING
 
 from yielded_core.digest import EMPTY_TAIL_DIGEST
 from yielded_core.errors import AppendConflict, StorageCorrupt
+from yielded_core.ledger.lane import LaneState
+from yielded_core.ledger.operations.installing import install, stage
 from yielded_core.log.append import Accepted, ThreadState, decide_append
 from yielded_core.log.retention import decide_import, decide_publish, require_staged
 from yielded_core.ports.values import ImportState, Tail, ThreadTail
 from yielded_core.records.identifiers import Digest
 from yielded_storage_sqlite import statements as sql
+from yielded_storage_sqlite.ledger_statements import COUNT_FACTS, HAS_LANE, STAGED_WORK
 from yielded_storage_sqlite.log_writes import (
     find_thread,
     find_tombstone,
-    known_batch,
-    taken_record,
+    held_of,
     write_batch,
 )
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from yielded_core.ports.values import PreparedBatch
+    from yielded_core.ports.work import SubmissionFacts
     from yielded_core.records.identifiers import ThreadId
+    from yielded_storage_sqlite.ledger_rows import Execute
+    from yielded_storage_sqlite.ledger_unit import SqliteUnit
 
 
 def begin_import(connection: sqlite3.Connection, archive: ThreadTail) -> ImportState:
@@ -34,7 +39,8 @@ def begin_import(connection: sqlite3.Connection, archive: ThreadTail) -> ImportS
     destination = find_thread(connection, thread)
     tombstone = find_tombstone(connection, thread)
     staged = None if found is None else found[1]
-    if decide_import(archive, destination, tombstone, staged):
+    work = _accepted_work(connection, thread)
+    if decide_import(archive, destination, tombstone, staged, accepted_work=work):
         (generation,) = connection.execute(sql.NEXT_GENERATION, {"thread": thread}).fetchone()
         tail = (archive.epoch, archive.sequence, bytes.fromhex(archive.digest))
         empty = (0, bytes.fromhex(EMPTY_TAIL_DIGEST))
@@ -50,13 +56,8 @@ def stage_batches(
     """Stage batches after those staged before; the rules of an append hold."""
     state = _staged_state(connection, thread)
     for batch, epoch in batches:
-        decision = decide_append(
-            state,
-            batch,
-            state.tail,
-            known=known_batch(connection, state, batch),
-            taken=taken_record(connection, state, batch),
-        )
+        known, taken = held_of(connection, state, batch)
+        decision = decide_append(state, batch, state.tail, known=known, taken=taken)
         if not isinstance(decision, Accepted):
             raise AppendConflict(thread, "batch-digest", state.sequence, state.digest)
         write_batch(connection, state, batch, decision, epoch)
@@ -74,15 +75,42 @@ def stage_batches(
     return _import_state(connection, thread)
 
 
-def publish_import(connection: sqlite3.Connection, thread: ThreadId) -> ThreadTail:
-    """Make a completely staged import visible."""
+def stage_work(
+    connection: sqlite3.Connection,
+    unit: SqliteUnit,
+    thread: ThreadId,
+    entries: Sequence[SubmissionFacts],
+) -> ImportState:
+    """Stage submissions after those staged before, in the generation of the import."""
+    lane = staged_lane(connection.execute, thread)
+    stage(unit, lane, entries)
+    return _import_state(connection, thread)
+
+
+def staged_lane(execute: Execute, thread: ThreadId) -> LaneState:
+    """Return the lane of the work that is staged for a thread, or raise ImportRefused."""
+    row = require_staged(thread, execute(sql.IMPORT, (thread,)).fetchone())
+    (last,) = execute(STAGED_WORK, (thread, row[0])).fetchone()
+    return LaneState(thread, row[0], 0, 0, last, 0)
+
+
+def publish_import(
+    connection: sqlite3.Connection,
+    unit: Callable[[sqlite3.Connection], SqliteUnit],
+    thread: ThreadId,
+) -> ThreadTail:
+    """Make a completely staged import visible, its lane included.
+
+    `unit` is asked for only where there is a lane.
+    """
     state = _staged_state(connection, thread)
     found = _find_import(connection, thread)
     if found is None:
         raise StorageCorrupt("an import is neither staged nor missing")
     destination = find_thread(connection, thread)
     tombstone = find_tombstone(connection, thread)
-    tail = decide_publish(found[1], state.tail, destination, tombstone)
+    work = _accepted_work(connection, thread)
+    tail = decide_publish(found[1], state.tail, destination, tombstone, accepted_work=work)
     if destination is not None:
         connection.execute(sql.INSERT_GARBAGE, (thread, destination.generation))
     connection.execute(
@@ -96,6 +124,11 @@ def publish_import(connection: sqlite3.Connection, thread: ThreadId) -> ThreadTa
             tail.sequence,
         ),
     )
+    staged = staged_lane(connection.execute, thread)
+    if staged.last_queue_sequence:
+        key = {"thread": thread, "generation": state.generation}
+        (facts,) = connection.execute(COUNT_FACTS, key).fetchone()
+        install(unit(connection), thread, staged.last_queue_sequence, facts)
     connection.execute(sql.DELETE_IMPORT, (thread,))
     return tail
 
@@ -113,8 +146,13 @@ def find_import_state(connection: sqlite3.Connection, thread: ThreadId) -> Impor
     found = _find_import(connection, thread)
     if found is None:
         return None
-    _, archive, staged = found
-    return ImportState(thread, archive.tail, staged, archive.tail == staged)
+    generation, archive, staged = found
+    (work,) = connection.execute(STAGED_WORK, (thread, generation)).fetchone()
+    return ImportState(thread, archive.tail, staged, archive.tail == staged, work)
+
+
+def _accepted_work(connection: sqlite3.Connection, thread: ThreadId) -> bool:
+    return connection.execute(HAS_LANE, (thread,)).fetchone() is not None
 
 
 def _import_state(connection: sqlite3.Connection, thread: ThreadId) -> ImportState:

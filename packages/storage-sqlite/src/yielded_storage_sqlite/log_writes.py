@@ -6,7 +6,7 @@ written. No function awaits, commits or looks at a clock.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import orjson
 
@@ -25,6 +25,7 @@ from yielded_core.log.progress import RunProgress, advance_runs, check_handoffs,
 from yielded_core.ports.values import Appended, Tail, ThreadTail
 from yielded_core.records.identifiers import Digest, RecordId
 from yielded_storage_sqlite import statements as sql
+from yielded_storage_sqlite.ledger_statements import TAKEN_OVER
 
 if TYPE_CHECKING:
     import sqlite3
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from yielded_core.log.facts import RecordFacts
     from yielded_core.ports.values import PreparedBatch
     from yielded_core.records.identifiers import RunId, ThreadId
+    from yielded_storage_sqlite.clock import StoreClock
+
+    _Row: TypeAlias = tuple[object, ...]
 
 
 def find_thread(connection: sqlite3.Connection, thread: ThreadId) -> ThreadState | None:
@@ -58,7 +62,9 @@ def live_thread(connection: sqlite3.Connection, thread: ThreadId) -> ThreadState
     return require_live(thread, None, find_tombstone(connection, thread))
 
 
-def materialize(connection: sqlite3.Connection, thread: ThreadId, epoch: int) -> ThreadTail:
+def materialize(
+    connection: sqlite3.Connection, thread: ThreadId, epoch: int, clock: StoreClock
+) -> ThreadTail:
     """Register a thread, or take it over at a higher epoch (LOG-1)."""
     state = find_thread(connection, thread)
     if state is None:
@@ -66,11 +72,12 @@ def materialize(connection: sqlite3.Connection, thread: ThreadId, epoch: int) ->
         if tombstone is not None:
             require_live(thread, None, tombstone)
         decide_materialize(thread, None, epoch)
-        empty = bytes.fromhex(EMPTY_TAIL_DIGEST)
-        connection.execute(sql.INSERT_THREAD, (thread, 1, epoch, 0, empty, 0, 0))
+        connection.execute(sql.INSERT_THREAD, (thread, epoch))
         return ThreadTail(thread, 0, EMPTY_TAIL_DIGEST, epoch)
     if decide_materialize(thread, state.epoch, epoch):
         connection.execute(sql.SET_EPOCH, (epoch, thread))
+        now = clock.moment(connection.execute, writing=True).store
+        connection.execute(TAKEN_OVER, (now, thread))
     return ThreadTail(thread, state.sequence, state.digest, max(epoch, state.epoch))
 
 
@@ -84,13 +91,8 @@ def append(
     """Commit a whole batch at the expected tail (LOG-2 to LOG-5, LOG-16)."""
     state = live_thread(connection, thread)
     check_fence(state, epoch)
-    decision = decide_append(
-        state,
-        batch,
-        expected,
-        known=known_batch(connection, state, batch),
-        taken=taken_record(connection, state, batch),
-    )
+    known, taken = held_of(connection, state, batch)
+    decision = decide_append(state, batch, expected, known=known, taken=taken)
     if isinstance(decision, Appended):
         return decision
     tail = decision.tail
@@ -166,47 +168,55 @@ def write_indexes(
 ) -> None:
     """Write the index rows of facts in the transaction of the facts themselves."""
     key = (state.thread_id, state.generation)
+    rows: dict[str, list[_Row]] = {statement: [] for statement in sql.FACT_ROWS}
     for fact in facts:
-        at = fact.sequence
-        if fact.run is not None:
-            connection.execute(sql.INSERT_RUN_FACT, (*key, fact.run, at))
-            for call in dict.fromkeys(fact.calls):
-                connection.execute(sql.INSERT_OPERATION_FACT, (*key, fact.run, call, at))
-            if fact.run_input:
-                connection.execute(sql.INSERT_RUN_INPUT, (*key, fact.run, at))
-        if fact.prompt:
-            connection.execute(sql.INSERT_PROMPT_FACT, (*key, at))
-        if fact.continuation is not None:
-            continuation = fact.continuation
-            connection.execute(
-                sql.INSERT_CONTINUATION, (*key, continuation.run_id, at, continuation.revision)
-            )
-        if fact.opens_handoff:
-            connection.execute(sql.INSERT_HANDOFF, (*key, fact.record_id, at))
-        if fact.closes_handoff is not None:
-            connection.execute(sql.CLOSE_HANDOFF, (*key, fact.closes_handoff))
+        _collect_rows(key, fact, rows)
+    for statement, values in rows.items():
+        if values:
+            connection.executemany(statement, values)
     for run, moved in progress.items():
         connection.execute(sql.SET_RUN_PROGRESS, (*key, run, moved.encode()))
 
 
-def known_batch(
-    connection: sqlite3.Connection, state: ThreadState, batch: PreparedBatch
-) -> KnownBatch | None:
-    """Return the stored batch under the id of a batch, or None."""
-    row = connection.execute(
-        sql.KNOWN_BATCH, (state.thread_id, state.generation, batch.batch_id)
-    ).fetchone()
-    if row is None:
-        return None
-    content, first, last, digest = row
-    return KnownBatch(Digest(content.hex()), first, Tail(last, Digest(digest.hex())))
+def _collect_rows(
+    key: tuple[ThreadId, int], fact: RecordFacts, rows: dict[str, list[_Row]]
+) -> None:
+    """Add the index rows of one fact, each to those of its statement."""
+    at = fact.sequence
+    if fact.run is not None:
+        rows[sql.INSERT_RUN_FACT].append((*key, fact.run, at))
+        for call in dict.fromkeys(fact.calls):
+            rows[sql.INSERT_OPERATION_FACT].append((*key, fact.run, call, at))
+        if fact.run_input:
+            rows[sql.INSERT_RUN_INPUT].append((*key, fact.run, at))
+    if fact.prompt:
+        rows[sql.INSERT_PROMPT_FACT].append((*key, at))
+    if fact.continuation is not None:
+        continued = fact.continuation
+        rows[sql.INSERT_CONTINUATION].append((*key, continued.run_id, at, continued.revision))
+    if fact.opens_handoff:
+        rows[sql.INSERT_HANDOFF].append((*key, fact.record_id, at))
+    if fact.closes_handoff is not None:
+        rows[sql.CLOSE_HANDOFF].append((*key, fact.closes_handoff))
 
 
-def taken_record(
+def held_of(
     connection: sqlite3.Connection, state: ThreadState, batch: PreparedBatch
-) -> RecordId | None:
-    """Return a record id of a batch that the thread already holds, or None."""
-    names = orjson.dumps([encoded.record.record_id for encoded in batch.records]).decode()
-    key = {"thread": state.thread_id, "generation": state.generation, "names": names}
-    row = connection.execute(sql.TAKEN_RECORD, key).fetchone()
-    return None if row is None else RecordId(row[0])
+) -> tuple[KnownBatch | None, RecordId | None]:
+    """Return what the thread already holds of a batch: the batch itself, and one of its records."""
+    names = [encoded.record.record_id for encoded in batch.records]
+    held = {
+        "thread": state.thread_id,
+        "generation": state.generation,
+        "batch": batch.batch_id,
+        "names": names[0] if len(names) == 1 else orjson.dumps(names).decode(),
+    }
+    rows = connection.execute(sql.HELD_OF_ONE if len(names) == 1 else sql.HELD_OF_MANY, held)
+    known: KnownBatch | None = None
+    taken: RecordId | None = None
+    for content, first, last, digest, record_id in rows:
+        if content is None:
+            taken = RecordId(record_id)
+        else:
+            known = KnownBatch(Digest(content.hex()), first, Tail(last, Digest(digest.hex())))
+    return known, taken

@@ -24,6 +24,7 @@ from yielded_core.records.envelope import EncodedRecord, decode_record
 from yielded_core.records.identifiers import Digest
 from yielded_core.sql.chunks import chunk_lines, pack_chunks
 from yielded_storage_sqlite import statements as sql
+from yielded_storage_sqlite.ledger_statements import ALL_TAKEN_OVER, DELETE_RUNNABLE, OWES_WORK
 from yielded_storage_sqlite.log_writes import (
     find_thread,
     find_tombstone,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from yielded_core.log.append import ThreadState
     from yielded_core.ports.values import Checkpoint
     from yielded_core.records.identifiers import ThreadId
+    from yielded_storage_sqlite.clock import StoreClock
 
 PURGE_ROWS: Final = 2_000
 """Rows that one transaction of a purge removes, so that other writers go on."""
@@ -183,10 +185,12 @@ def delete_thread(connection: sqlite3.Connection, thread: ThreadId, instant: int
         return Tombstone(thread, tombstone, row[0])
     require_indexed(state, state.sequence)
     (handoffs,) = connection.execute(sql.COUNT_HANDOFFS, (thread, state.generation)).fetchone()
-    check_deletable(thread, handoffs)
+    unsettled = connection.execute(OWES_WORK, (thread, state.generation)).fetchone()
+    check_deletable(thread, handoffs, owes_work=unsettled is not None)
     digest = bytes.fromhex(state.digest)
     connection.execute(sql.INSERT_TOMBSTONE, (thread, state.epoch, state.sequence, digest, instant))
     connection.execute(sql.INSERT_GARBAGE, (thread, state.generation))
+    connection.execute(DELETE_RUNNABLE, (thread,))
     connection.execute(sql.DELETE_THREAD, (thread,))
     return Tombstone(thread, state.tail, state.epoch)
 
@@ -235,9 +239,10 @@ def save_checkpoint(connection: sqlite3.Connection, checkpoint: Checkpoint, text
 # --- the store -----------------------------------------------------------------------------------
 
 
-def new_incarnation(connection: sqlite3.Connection, incarnation: str) -> None:
+def new_incarnation(connection: sqlite3.Connection, incarnation: str, clock: StoreClock) -> None:
     """Begin a new timeline: every epoch rises by 2^32 (STO-4)."""
     (highest,) = connection.execute(sql.HIGHEST_EPOCH).fetchone()
     leap(highest)
     connection.execute(sql.RAISE_EPOCHS, (RESTORE_LEAP,))
+    connection.execute(ALL_TAKEN_OVER, (clock.moment(connection.execute, writing=True).store,))
     connection.execute(sql.SET_INCARNATION, (incarnation,))

@@ -6,15 +6,18 @@ from typing import Final
 
 THREAD: Final = """
 SELECT generation, epoch, tail_sequence, tail_digest, indexed_through, fact_revision
-  FROM yielded_threads WHERE thread_id = ?
+  FROM yielded_threads WHERE thread_id = ? AND epoch > 0
 """
 TOMBSTONE: Final = """
 SELECT epoch, tail_sequence, tail_digest FROM yielded_tombstones WHERE thread_id = ?
 """
+# The row may be there at epoch 0: work was admitted before the thread was materialized.
 INSERT_THREAD: Final = """
 INSERT INTO yielded_threads
-  (thread_id, generation, epoch, tail_sequence, tail_digest, indexed_through, fact_revision)
-VALUES (?, ?, ?, ?, ?, ?, ?)
+  (thread_id, generation, epoch, tail_sequence, tail_digest, indexed_through, fact_revision,
+   lane_version, last_queue_sequence)
+VALUES (?, 1, ?, 0, zeroblob(32), 0, 0, 0, 0)
+ON CONFLICT (thread_id) DO UPDATE SET epoch = excluded.epoch
 """
 SET_EPOCH: Final = "UPDATE yielded_threads SET epoch = ? WHERE thread_id = ?"
 
@@ -22,21 +25,25 @@ MOVE_TAIL: Final = """
 UPDATE yielded_threads SET tail_sequence = ?, tail_digest = ?, indexed_through = ?
  WHERE thread_id = ?
 """
-KNOWN_BATCH: Final = """
-SELECT content_digest, first_sequence, last_sequence, tail_digest
-  FROM yielded_batches WHERE thread_id = ? AND generation = ? AND batch_id = ?
-"""
-# The ids of a batch come as one JSON array, so that the statement is one whatever their number.
-TAKEN_RECORD: Final = """
-SELECT record_id FROM yielded_records
- WHERE thread_id = :thread AND generation = :generation
-   AND record_id IN (SELECT value FROM json_each(:names))
+# What a thread already holds of a batch: the batch of that id, then a record of one of its ids. One
+# statement, since each costs more than what it looks up.
+_HELD: Final = """
+SELECT content_digest, first_sequence, last_sequence, tail_digest, NULL
+  FROM yielded_batches
+ WHERE thread_id = :thread AND generation = :generation AND batch_id = :batch
 UNION ALL
-SELECT record_id FROM yielded_archived_records
- WHERE thread_id = :thread AND generation = :generation
-   AND record_id IN (SELECT value FROM json_each(:names))
- LIMIT 1
+SELECT NULL, NULL, NULL, NULL, record_id
+  FROM yielded_records
+ WHERE thread_id = :thread AND generation = :generation AND record_id IN ({names})
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, record_id
+  FROM yielded_archived_records
+ WHERE thread_id = :thread AND generation = :generation AND record_id IN ({names})
+ LIMIT 2
 """
+HELD_OF_ONE: Final = _HELD.format(names=":names")
+# The ids of a batch come as one JSON array, so that the statement is one whatever their number.
+HELD_OF_MANY: Final = _HELD.format(names="SELECT value FROM json_each(:names)")
 INSERT_BATCH: Final = """
 INSERT INTO yielded_batches
   (thread_id, generation, last_sequence, first_sequence, batch_id, producer_id, epoch,
@@ -72,6 +79,16 @@ SET_RUN_PROGRESS: Final = """
 INSERT INTO yielded_run_progress VALUES (?, ?, ?, ?)
 ON CONFLICT (thread_id, generation, run_id) DO UPDATE SET state = excluded.state
 """
+FACT_ROWS: Final = (
+    INSERT_RUN_FACT,
+    INSERT_OPERATION_FACT,
+    INSERT_RUN_INPUT,
+    INSERT_PROMPT_FACT,
+    INSERT_CONTINUATION,
+    INSERT_HANDOFF,
+    CLOSE_HANDOFF,
+)
+"""What indexes facts, in the order in which it runs: a batch may close what it opens."""
 SET_INDEXED: Final = "UPDATE yielded_threads SET indexed_through = ? WHERE thread_id = ?"
 BATCHES_TO_INDEX: Final = """
 SELECT first_sequence, last_sequence FROM yielded_batches
@@ -140,8 +157,9 @@ UPDATE yielded_imports SET staged_through = ?, staged_digest = ? WHERE thread_id
 DELETE_IMPORT: Final = "DELETE FROM yielded_imports WHERE thread_id = ?"
 PUBLISH_THREAD: Final = """
 INSERT INTO yielded_threads
-  (thread_id, generation, epoch, tail_sequence, tail_digest, indexed_through, fact_revision)
-VALUES (?, ?, ?, ?, ?, ?, 0)
+  (thread_id, generation, epoch, tail_sequence, tail_digest, indexed_through, fact_revision,
+   lane_version, last_queue_sequence)
+VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0)
 ON CONFLICT (thread_id) DO UPDATE SET
   generation = excluded.generation, epoch = excluded.epoch,
   tail_sequence = excluded.tail_sequence, tail_digest = excluded.tail_digest,
@@ -176,6 +194,12 @@ PURGED_TABLES: Final = (
     ("yielded_run_progress", "run_id"),
     ("yielded_handoffs", "record_id"),
     ("yielded_checkpoints", "through_sequence"),
+    ("yielded_submissions", "queue_sequence"),
+    ("yielded_admissions", "queue_sequence"),
+    ("yielded_approvals", "submission_id, tool_call_id"),
+    ("yielded_unknown_calls", "submission_id, tool_call_id"),
+    ("yielded_resolutions", "submission_id, tool_call_id, kind"),
+    ("yielded_reservations", "submission_id, tool_call_id"),
 )
 """Every table with a generation, and the rest of its key, by which a purge is bounded."""
 
@@ -197,4 +221,4 @@ ON CONFLICT (thread_id, generation, through_sequence) DO UPDATE SET
 INCARNATION: Final = "SELECT incarnation FROM yielded_header WHERE singleton = 1"
 SET_INCARNATION: Final = "UPDATE yielded_header SET incarnation = ? WHERE singleton = 1"
 HIGHEST_EPOCH: Final = "SELECT coalesce(max(epoch), 0) FROM yielded_threads"
-RAISE_EPOCHS: Final = "UPDATE yielded_threads SET epoch = epoch + ?"
+RAISE_EPOCHS: Final = "UPDATE yielded_threads SET epoch = epoch + ? WHERE epoch > 0"

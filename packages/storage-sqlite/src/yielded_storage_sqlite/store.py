@@ -8,14 +8,18 @@ from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final, Self
 
+from yielded_core.ledger_ports import LedgerPort, SettlementPort
 from yielded_core.ports.values import StorageInfo
 from yielded_storage_sqlite import maintenance_writes
 from yielded_storage_sqlite.address import parse_url
+from yielded_storage_sqlite.clock import StoreClock
 from yielded_storage_sqlite.engine_version import engine_notes
 from yielded_storage_sqlite.file import StoreFile
+from yielded_storage_sqlite.ledger import SqliteTransactions
 from yielded_storage_sqlite.threads import SqliteArchives, SqliteCheckpoints, SqliteThreads
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from yielded_storage_sqlite.address import Address
@@ -26,11 +30,15 @@ _SYNCHRONOUS: Final = ("off", "normal", "full", "extra")
 class SqliteStorage:
     """A storage in one SQLite file, safe for several processes (STO-1: durable-file)."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, clock: Callable[[], int] | None = None) -> None:
         self._file = StoreFile(address)
-        self._threads = SqliteThreads(self._file)
-        self._archives = SqliteArchives(self._file)
+        self._clock = StoreClock(clock)
+        self._threads = SqliteThreads(self._file, self._clock)
         self._checkpoints = SqliteCheckpoints(self._file)
+        transactions = SqliteTransactions(self._file, self._clock)
+        self._archives = SqliteArchives(self._file, transactions)
+        self._ledger = LedgerPort(transactions)
+        self._settlements = SettlementPort(transactions)
 
     @property
     def threads(self) -> SqliteThreads:
@@ -46,6 +54,16 @@ class SqliteStorage:
     def checkpoints(self) -> SqliteCheckpoints:
         """Application projections."""
         return self._checkpoints
+
+    @property
+    def ledger(self) -> LedgerPort:
+        """Accepted work."""
+        return self._ledger
+
+    @property
+    def settlements(self) -> SettlementPort:
+        """The settlement publisher."""
+        return self._settlements
 
     async def info(self) -> StorageInfo:
         """Say what this storage is, its settings read back from SQLite (STO-1)."""
@@ -67,7 +85,9 @@ class SqliteStorage:
     async def new_incarnation(self) -> str:
         """Start a new timeline after a restore: every epoch rises by 2^32 (STO-4)."""
         incarnation = uuid.uuid4().hex
-        await self._file.write(partial(maintenance_writes.new_incarnation, incarnation=incarnation))
+        await self._file.write(
+            partial(maintenance_writes.new_incarnation, incarnation=incarnation, clock=self._clock)
+        )
         self._file.incarnation = incarnation
         return incarnation
 
@@ -98,9 +118,10 @@ def _settings(connection: sqlite3.Connection) -> dict[str, str]:
     }
 
 
-def open_storage(url: str) -> SqliteStorage:
+def open_storage(url: str, *, clock: Callable[[], int] | None = None) -> SqliteStorage:
     """Return the storage of a `sqlite://` URL, to be entered with `async with`.
 
-    Raises InvalidStoreUrl.
+    `clock` gives tests an instant of their own, in milliseconds since 1970 UTC. Raises
+    InvalidStoreUrl.
     """
-    return SqliteStorage(parse_url(url))
+    return SqliteStorage(parse_url(url), clock)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
+from yielded_core.ledger.operations.reading import lane_facts
 from yielded_core.log import reads
 from yielded_core.log.checkpoints import check_binding, decode_state, encode_checkpoint
 from yielded_core.log.offsets import offset_prefix, sequence_of
@@ -24,7 +25,7 @@ from yielded_core.ports.values import (
     ThreadTail,
     Tombstone,
 )
-from yielded_core.records.bounds import PAGE_RECORDS
+from yielded_core.records.bounds import PAGE_RECORDS, TRANSFER_FACTS
 from yielded_core.records.identifiers import ThreadId, check_epoch, check_identifier
 from yielded_core.sql import tables
 from yielded_core.sql.reader import SqlReader, tail_of
@@ -38,10 +39,13 @@ if TYPE_CHECKING:
     from yielded_core.log.progress import RunProgress
     from yielded_core.ports.threads import ThreadReader
     from yielded_core.ports.values import Batch, PreparedBatch, Tail
+    from yielded_core.ports.work import SubmissionFacts
     from yielded_core.records.envelope import StoredRecord
     from yielded_core.records.identifiers import Digest, Offset, RunId
     from yielded_core.sql.snapshot import Snapshot
+    from yielded_storage_sqlite.clock import StoreClock
     from yielded_storage_sqlite.file import StoreFile
+    from yielded_storage_sqlite.ledger import SqliteTransactions
 
 
 class _LiveSnapshots:
@@ -77,15 +81,18 @@ class _StagedSnapshots(_LiveSnapshots):
 class SqliteThreads(SqlReader):
     """ThreadStore over one SQLite file."""
 
-    def __init__(self, file: StoreFile) -> None:
+    def __init__(self, file: StoreFile, clock: StoreClock) -> None:
         super().__init__(_LiveSnapshots(file))
         self._file = file
+        self._clock = clock
 
     async def materialize(self, thread: ThreadId, *, epoch: int) -> ThreadTail:
         """Register a thread, or take it over at a higher epoch (LOG-1)."""
         check_identifier(thread, "thread id")
         check_epoch(epoch)
-        return await self._file.write(partial(log_writes.materialize, thread=thread, epoch=epoch))
+        return await self._file.write(
+            partial(log_writes.materialize, thread=thread, epoch=epoch, clock=self._clock)
+        )
 
     async def append(
         self, thread: ThreadId, batch: Batch | PreparedBatch, *, expected: Tail, epoch: int
@@ -118,7 +125,8 @@ class SqliteThreads(SqlReader):
         """Return threads by id (LOG-19)."""
         reads.check_limit(limit, PAGE_RECORDS)
         columns = tables.threads.c
-        listed = select(tables.threads).order_by(columns.thread_id).limit(limit)
+        materialized = select(tables.threads).where(columns.epoch > 0)
+        listed = materialized.order_by(columns.thread_id).limit(limit)
         if after is not None:
             listed = listed.where(columns.thread_id > check_identifier(after, "thread id"))
         async with self._file.connection() as connection:
@@ -169,8 +177,9 @@ class SqliteThreads(SqlReader):
 class SqliteArchives:
     """ArchiveStore over one SQLite file."""
 
-    def __init__(self, file: StoreFile) -> None:
+    def __init__(self, file: StoreFile, ledger: SqliteTransactions) -> None:
         self._file = file
+        self._ledger = ledger
 
     async def seal_range(self, thread: ThreadId, *, through: int) -> ArchiveRange:
         """Close the oldest open batches (ARC-6)."""
@@ -226,6 +235,29 @@ class SqliteArchives:
             partial(import_writes.stage_batches, thread=thread, batches=staged)
         )
 
+    async def stage_work(self, thread: ThreadId, entries: Sequence[SubmissionFacts]) -> ImportState:
+        """Stage submissions after those staged before, in one transaction."""
+        check_identifier(thread, "thread id")
+        staged = tuple(entries)
+        return await self._file.write(
+            lambda connection: import_writes.stage_work(
+                connection, self._ledger.unit(connection), thread, staged
+            )
+        )
+
+    async def staged_work(
+        self, thread: ThreadId, *, after: int = 0, limit: int = TRANSFER_FACTS
+    ) -> tuple[SubmissionFacts, ...]:
+        """Return the work that is staged, as it would be published."""
+        check_identifier(thread, "thread id")
+        reads.check_sequence(after, "after")
+        reads.check_limit(limit, TRANSFER_FACTS)
+        return await self._ledger.read(
+            lambda unit, execute: lane_facts(
+                unit, import_writes.staged_lane(execute, thread), after, limit
+            )
+        )
+
     def import_reader(self, thread: ThreadId) -> ThreadReader:
         """Return reads of exactly what would be published (ARC-8)."""
         check_identifier(thread, "thread id")
@@ -235,7 +267,8 @@ class SqliteArchives:
         """Make a completely staged import visible in one transaction (ARC-4)."""
         check_identifier(thread, "thread id")
         tail = await self._file.write(
-            partial(import_writes.publish_import, thread=thread), touches=thread
+            lambda connection: import_writes.publish_import(connection, self._ledger.unit, thread),
+            touches=thread,
         )
         await self._file.purge()
         return tail

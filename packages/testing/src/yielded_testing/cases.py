@@ -34,7 +34,7 @@ class Case:
     call: Callable[..., Awaitable[None]]
     arguments: Mapping[str, object]
     fixtures: frozenset[str]
-    """What `call` takes beside its parameters: `storage`, `open_again`, `tmp_path`."""
+    """What `call` takes beside its parameters: `storage`, `clock`, `open_again`, `tmp_path`."""
 
     @property
     def id(self) -> str:

@@ -1,6 +1,7 @@
 """The pytest plugin: the `rule` marker, the report of rules, and no skips where rules are proved.
 
-It costs nothing beyond two markers while its options are not used.
+And the fixture `clock`, on which the cases of accepted work run. It costs nothing beyond that and
+two markers while its options are not used.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 import pytest
 
+from yielded_testing.clock import VirtualClock
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
@@ -23,6 +26,12 @@ _MARKERS: Final = (
     "rule(*ids): the rules of the contract that the test proves, such as LOG-4",
     "slow_case: a conformance case that takes about a tenth of a second or more",
 )
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    """The frozen clock of a case; the fixture `storage` opens its storage with `clock=clock`."""
+    return VirtualClock()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Final, Literal
 import pytest
 
 from yielded_core.errors import YieldedError
+from yielded_testing.clock import VirtualClock
 from yielded_testing.suites.support import PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    from yielded_core.storage import Storage
     from yielded_testing.cases import Case
+    from yielded_testing.clock import OpenStorage
 
 _DETAIL_CHARACTERS: Final = 200
 _EXPECTED: Final = (AssertionError, pytest.fail.Exception, YieldedError, TimeoutError)
@@ -36,11 +37,12 @@ class Outcome:
 
 
 def run_cases(
-    cases: Iterable[Case], open_storage: Callable[[], Storage], *, patience: float = 30.0
+    cases: Iterable[Case], open_storage: OpenStorage, *, patience: float = 30.0
 ) -> list[Outcome]:
     """Run cases one after the other; a failing case stops nothing.
 
-    `open_storage` returns a storage, not yet opened, of a fresh store each time it is called.
+    `open_storage` returns a storage, not yet opened, of a fresh store each time it is called. The
+    storage of a case is opened on a frozen clock, which the case may move.
     `patience` is how many seconds a case waits for what must come. Blocks, and must not be called
     while an event loop runs in the same thread.
     """
@@ -51,13 +53,17 @@ def run_cases(
         return [runner.run(_run(case, open_storage, patience)) for case in cases]
 
 
-async def _run(case: Case, open_storage: Callable[[], Storage], patience: float) -> Outcome:
+async def _run(case: Case, open_storage: OpenStorage, patience: float) -> Outcome:
     PATIENCE.set(patience)
     try:
         async with AsyncExitStack() as resources:
             arguments = dict(case.arguments)
+            clock = VirtualClock()
+            if "clock" in case.fixtures:
+                arguments["clock"] = clock
             if "storage" in case.fixtures:
-                arguments["storage"] = await resources.enter_async_context(open_storage())
+                opened = open_storage(clock=clock)
+                arguments["storage"] = await resources.enter_async_context(opened)
             if "open_again" in case.fixtures:
                 arguments["open_again"] = open_storage
             if "tmp_path" in case.fixtures:

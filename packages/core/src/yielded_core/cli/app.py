@@ -37,6 +37,12 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = MappingProxyType(
         "threads": BuiltIn("threads", "List the threads of a store."),
         "tail": BuiltIn("tail", "Show where a thread ends."),
         "log": BuiltIn("timeline", "Show what happened in a thread, as a timeline."),
+        "queue": BuiltIn("queue", "List accepted work that is not settled, lane by lane."),
+        "show": BuiltIn("show", "Show everything about one submission."),
+        "abort": BuiltIn("abort", "Ask that a submission be aborted."),
+        "approve": BuiltIn("approve", "Approve a tool call."),
+        "deny": BuiltIn("deny", "Deny a tool call."),
+        "resolve": BuiltIn("resolve", "Resolve a tool call of unknown outcome."),
         "verify": BuiltIn(
             "verify", "Verify threads, or an archive file, from the first record on."
         ),
@@ -52,7 +58,9 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = MappingProxyType(
 """The commands of core; the function is called `command` in its module of `cli.commands`."""
 
 _EXIT_CODES: Final = "\n".join(f"  {code:3d}  {meaning}" for code, meaning in MEANINGS.items())
-_HELP: Final = "Look at stores of thread logs, check them, and move their threads."
+_HELP: Final = (
+    "Look at stores of thread logs and accepted work, check them, and move their threads."
+)
 _EPILOG: Final = f"\b\nExit codes:\n{_EXIT_CODES}"
 
 

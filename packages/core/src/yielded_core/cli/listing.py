@@ -1,8 +1,9 @@
-"""Everything that a store or a thread holds, page by page."""
+"""Everything that a store, a thread or a lane holds, page by page."""
 
 from __future__ import annotations
 
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from yielded_core.errors import BeyondTail
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from yielded_core.ports.values import ThreadTail
+    from yielded_core.ports.work import QueuePage, Submission
     from yielded_core.records.envelope import StoredRecord
     from yielded_core.records.identifiers import Offset, ThreadId
     from yielded_core.storage import Storage
@@ -24,6 +26,30 @@ async def threads_of(storage: Storage) -> AsyncGenerator[ThreadTail, None]:
         for tail in page:
             yield tail
         after = page[-1].thread_id
+
+
+async def queue_of(storage: Storage, thread: ThreadId | None) -> AsyncGenerator[QueuePage, None]:
+    """Yield all that is owed, or what one thread owes, in constant memory (LED-15)."""
+    after = None if thread is None else (thread, 0)
+    while (page := await storage.ledger.queue(after=after)).submissions:
+        last = page.submissions[-1]
+        if thread is not None:
+            mine = tuple(one for one in page.submissions if one.thread_id == thread)
+            page = replace(page, submissions=mine)
+        if page.submissions:
+            yield page
+        if thread is not None and last.thread_id != thread:
+            return
+        after = (last.thread_id, last.queue_sequence)
+
+
+async def unsettled_of(storage: Storage) -> AsyncGenerator[Submission, None]:
+    """Yield every unsettled submission by thread and place, in constant memory (LED-15)."""
+    after: tuple[ThreadId, int] | None = None
+    while page := await storage.ledger.scan_nonterminal(after=after, limit=PAGE_RECORDS):
+        for submission in page:
+            yield submission
+        after = (page[-1].thread_id, page[-1].queue_sequence)
 
 
 async def records_of(

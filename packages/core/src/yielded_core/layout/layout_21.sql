@@ -11,8 +11,10 @@
 --     were given up: only the rows of yielded_threads.generation are visible.
 --   * Digests are the 32 bytes of a SHA-256. Instants are milliseconds since 1970 (BIGINT), except
 --     where a record's own text is kept.
---   * A line "-- compact" above a table says that its rows are little more than its key: SQLite
---     keeps such a table in the key's own tree (WITHOUT ROWID). Never for rows with a record's wire.
+--   * A line "-- compact" above a table says that its rows are short: SQLite keeps such a table in
+--     the key's own tree (WITHOUT ROWID), so that a commit writes one page less. Never for rows with
+--     a record's wire.
+--   * A line "-- sqlite" above a table says that only SQLite has it.
 --   * An index stands here only if a query needs it.
 
 -- What this store is. One row, written in the transaction that creates everything else.
@@ -28,7 +30,10 @@ CREATE TABLE yielded_header (
 );
 
 -- One row per thread: who may write (epoch) and where the log ends (sequence 0 and 32 zero bytes
--- when it is empty). Every append updates it first.
+-- when it is empty). Every append updates it first. It is the row of the thread's lane as well: its
+-- one ownership stands here, and every change of the lane raises lane_version, so that whoever holds
+-- the row knows everything that a concurrent change could move. Epoch 0: work was admitted, but the
+-- thread is not materialized.
 CREATE TABLE yielded_threads (
   thread_id TEXT COLLATE "C" NOT NULL,
   generation BIGINT NOT NULL,
@@ -37,6 +42,13 @@ CREATE TABLE yielded_threads (
   tail_digest BYTEA NOT NULL,
   indexed_through BIGINT NOT NULL, -- the index tables are complete up to this sequence
   fact_revision BIGINT NOT NULL, -- raised by each change of a fact that an export captures
+  lane_version BIGINT NOT NULL,
+  last_queue_sequence BIGINT NOT NULL,
+  owner_submission TEXT COLLATE "C", -- this and the next four: NULL while nobody owns the lane
+  owner_attempt TEXT COLLATE "C",
+  owner_token BYTEA, -- SHA-256 of the token
+  owner_epoch BIGINT, -- counts only while it is the epoch
+  lease_expires_at BIGINT,
   CONSTRAINT yielded_threads_key PRIMARY KEY (thread_id),
   CONSTRAINT yielded_threads_tail CHECK (
     tail_sequence >= 0 AND octet_length(tail_digest) = 32
@@ -58,6 +70,7 @@ CREATE TABLE yielded_tombstones (
 
 -- One row per batch: its place, the digest of its content (idempotency) and of the chain behind it.
 -- The text of a batch is that of its records; it is not stored twice.
+-- compact
 CREATE TABLE yielded_batches (
   thread_id TEXT COLLATE "C" NOT NULL,
   generation BIGINT NOT NULL,
@@ -188,7 +201,7 @@ CREATE TABLE yielded_run_inputs (
   CONSTRAINT yielded_run_inputs_key PRIMARY KEY (thread_id, generation, run_id, sequence)
 );
 
--- What the next append is checked against, per run: its counters and references, as canonical JSON.
+-- What the next append is checked against, per run: its counters and references, as a JSON array.
 -- compact
 CREATE TABLE yielded_run_progress (
   thread_id TEXT COLLATE "C" NOT NULL,
@@ -221,6 +234,159 @@ CREATE TABLE yielded_checkpoints (
   created_at TEXT NOT NULL, -- the checkpoint's own instant, as text
   CONSTRAINT yielded_checkpoints_key PRIMARY KEY (thread_id, generation, through_sequence),
   CONSTRAINT yielded_checkpoints_digest CHECK (octet_length(tail_digest) = 32)
+);
+
+-- What was accepted, in the order of its lane. Only control fields: they change, and are scanned.
+CREATE TABLE yielded_submissions (
+  thread_id TEXT COLLATE "C" NOT NULL,
+  generation BIGINT NOT NULL,
+  queue_sequence BIGINT NOT NULL,
+  submission_id TEXT COLLATE "C" NOT NULL,
+  receipt_id TEXT COLLATE "C" NOT NULL,
+  principal TEXT COLLATE "C" NOT NULL,
+  idempotency_key TEXT COLLATE "C" NOT NULL,
+  admission_group TEXT COLLATE "C", -- NULL: of no group
+  input_digest BYTEA NOT NULL,
+  admission_digest BYTEA NOT NULL,
+  admitted_at BIGINT NOT NULL,
+  state TEXT NOT NULL,
+  input_sequence BIGINT, -- NULL until the input is marked in the log
+  host_submission TEXT COLLATE "C", -- NULL: joins no other
+  suspension BYTEA, -- NULL while it waits for nothing; JSON
+  abort_author TEXT, -- this and the next two: NULL while no abort is asked for
+  abort_reason TEXT,
+  abort_at BIGINT,
+  settlement_id TEXT COLLATE "C", -- this and the next two: NULL until it is finalized
+  outcome TEXT,
+  settled_at BIGINT,
+  publisher BYTEA, -- SHA-256 of the token that published its settlement; NULL before
+  CONSTRAINT yielded_submissions_key PRIMARY KEY (thread_id, generation, queue_sequence),
+  CONSTRAINT yielded_submissions_id UNIQUE (thread_id, generation, submission_id),
+  CONSTRAINT yielded_submissions_once UNIQUE (
+    thread_id, generation, principal, idempotency_key
+  ),
+  CONSTRAINT yielded_submissions_state CHECK (
+    state IN (
+      'admitted', 'ready', 'joining', 'joined', 'running', 'input-applied', 'suspended',
+      'unknown', 'settled'
+    )
+  ),
+  CONSTRAINT yielded_submissions_settled CHECK ((state = 'settled') = (settled_at IS NOT NULL))
+);
+-- Finds a submission by its id alone.
+CREATE INDEX yielded_submissions_locator ON yielded_submissions (submission_id);
+-- The unsettled ones, for scans and for what is behind a host.
+CREATE INDEX yielded_submissions_unsettled
+  ON yielded_submissions (thread_id, generation, queue_sequence)
+  WHERE state <> 'settled';
+-- The head of a lane: with the predicate of a claim, so that parked unknowns are not walked over.
+CREATE INDEX yielded_submissions_head
+  ON yielded_submissions (thread_id, generation, queue_sequence)
+  WHERE state <> 'settled' AND (state <> 'unknown' OR abort_at IS NOT NULL);
+-- The unsettled submission of a group.
+CREATE INDEX yielded_submissions_group
+  ON yielded_submissions (thread_id, generation, admission_group)
+  WHERE admission_group IS NOT NULL AND state <> 'settled';
+
+-- The canonical JSON of what was admitted. It never changes.
+CREATE TABLE yielded_admissions (
+  thread_id TEXT COLLATE "C" NOT NULL,
+  generation BIGINT NOT NULL,
+  queue_sequence BIGINT NOT NULL,
+  input BYTEA NOT NULL,
+  linkage BYTEA NOT NULL,
+  message BYTEA NOT NULL,
+  CONSTRAINT yielded_admissions_key PRIMARY KEY (thread_id, generation, queue_sequence)
+);
+
+-- Decisions about tool calls.
+CREATE TABLE yielded_approvals (
+  thread_id TEXT COLLATE "C" NOT NULL,
+  generation BIGINT NOT NULL,
+  submission_id TEXT COLLATE "C" NOT NULL,
+  tool_call_id TEXT COLLATE "C" NOT NULL,
+  decision TEXT NOT NULL,
+  resolver TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  decided_at BIGINT NOT NULL,
+  CONSTRAINT yielded_approvals_key PRIMARY KEY (
+    thread_id, generation, submission_id, tool_call_id
+  ),
+  CONSTRAINT yielded_approvals_decision CHECK (decision IN ('approved', 'denied'))
+);
+
+-- Tool calls whose outcome nobody knows.
+CREATE TABLE yielded_unknown_calls (
+  thread_id TEXT COLLATE "C" NOT NULL,
+  generation BIGINT NOT NULL,
+  submission_id TEXT COLLATE "C" NOT NULL,
+  tool_call_id TEXT COLLATE "C" NOT NULL,
+  run_id TEXT COLLATE "C" NOT NULL,
+  reason TEXT NOT NULL,
+  marked_at BIGINT NOT NULL,
+  CONSTRAINT yielded_unknown_calls_key PRIMARY KEY (
+    thread_id, generation, submission_id, tool_call_id
+  )
+);
+
+-- What people decided about them: what to do, and what happened.
+CREATE TABLE yielded_resolutions (
+  thread_id TEXT COLLATE "C" NOT NULL,
+  generation BIGINT NOT NULL,
+  submission_id TEXT COLLATE "C" NOT NULL,
+  tool_call_id TEXT COLLATE "C" NOT NULL,
+  kind TEXT COLLATE "C" NOT NULL,
+  resolution TEXT NOT NULL,
+  author TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  result BYTEA, -- canonical JSON of a result; NULL without one
+  resolved_at BIGINT NOT NULL,
+  CONSTRAINT yielded_resolutions_key PRIMARY KEY (
+    thread_id, generation, submission_id, tool_call_id, kind
+  ),
+  CONSTRAINT yielded_resolutions_kind CHECK (kind IN ('execution', 'factual'))
+);
+
+-- What a parent holds for its children, one for each of its calls.
+CREATE TABLE yielded_reservations (
+  thread_id TEXT COLLATE "C" NOT NULL,
+  generation BIGINT NOT NULL,
+  submission_id TEXT COLLATE "C" NOT NULL,
+  tool_call_id TEXT COLLATE "C" NOT NULL,
+  reservation_id TEXT COLLATE "C" NOT NULL,
+  digest BYTEA NOT NULL,
+  status TEXT NOT NULL,
+  child_thread TEXT COLLATE "C", -- this and the next: NULL until a child is attached
+  child_submission TEXT COLLATE "C",
+  accounting BYTEA, -- canonical JSON; NULL until the release begins
+  CONSTRAINT yielded_reservations_key PRIMARY KEY (
+    thread_id, generation, submission_id, tool_call_id
+  ),
+  CONSTRAINT yielded_reservations_status CHECK (
+    status IN ('reserved', 'attached', 'releasing', 'released')
+  )
+);
+
+-- Lanes whose head may be claimed, since when or, under a lease, from when on. A table of its own,
+-- so that the busy row of a thread needs no index for it.
+-- compact
+CREATE TABLE yielded_runnable (
+  thread_id TEXT COLLATE "C" NOT NULL,
+  since BIGINT NOT NULL,
+  CONSTRAINT yielded_runnable_key PRIMARY KEY (thread_id)
+);
+CREATE INDEX yielded_runnable_since ON yielded_runnable (since, thread_id);
+
+-- Where the clock of leases is anchored: a boot of the machine, its clock since then, the instant
+-- that this was. No row before the first change of a lane. PostgreSQL asks its own clock.
+-- sqlite
+CREATE TABLE yielded_clock (
+  singleton SMALLINT NOT NULL,
+  boot_id TEXT NOT NULL,
+  boot_clock BIGINT NOT NULL,
+  instant BIGINT NOT NULL,
+  CONSTRAINT yielded_clock_key PRIMARY KEY (singleton),
+  CONSTRAINT yielded_clock_singleton CHECK (singleton = 1)
 );
 
 -- An import under way: the tail and epoch that its archive captured, and how far its invisible

@@ -19,6 +19,8 @@ FOLDER: Final = Path(__file__).parent
 SOURCE: Final = FOLDER / "layout_21.sql"
 COMPACT: Final = "compact"
 """The comment above a table that SQLite keeps in the tree of its key."""
+SQLITE_ONLY: Final = "sqlite"
+"""The comment above a table that only SQLite has."""
 
 _NOTICE: Final = "-- Rendered from layout_21.sql by yielded_core.layout.render; do not edit.\n\n"
 
@@ -39,7 +41,10 @@ def render(source: str, dialect: Dialect) -> str:
     for tree in parse(source, read="postgres"):
         if tree is None:
             continue
-        compact = COMPACT in (comment.strip() for comment in tree.comments or ())
+        marks = {comment.strip() for comment in tree.comments or ()}
+        if SQLITE_ONLY in marks and dialect != "sqlite":
+            continue
+        compact = COMPACT in marks
         prepared = _for_sqlite(tree) if dialect == "sqlite" else tree
         text = prepared.sql(dialect=dialect, pretty=True, comments=False)
         if dialect == "sqlite":

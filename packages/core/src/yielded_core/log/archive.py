@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from yielded_core.digest import EMPTY_TAIL_DIGEST
 from yielded_core.errors import ArchiveRefused
+from yielded_core.log.fact_schema import FACTS
 from yielded_core.log.pages import BATCHES, FACT_SECTIONS, FIRST_PAGE_DIGEST, read_page
 from yielded_core.ports.values import Tail
 
@@ -72,7 +73,7 @@ class ArchiveReader:
         if section and self._tail != captured:
             detail = f"the batches end at {self._tail.sequence} of {captured.sequence}"
             raise ArchiveRefused(page.number, "incomplete", detail)
-        if page.facts:
+        if page.facts and page.section not in FACTS:
             detail = f"facts of {page.section} cannot be taken over by this version"
             raise ArchiveRefused(page.number, "obligation", detail)
         self._section = section

@@ -88,3 +88,7 @@ class ExportPosition(WireModel):
     """Tail after the batches exported so far."""
     sections: Natural
     """Sections of facts exported so far."""
+    place: Natural = 0
+    """Place in the lane of the last submission of whose facts of this section all are exported."""
+    taken: Natural = 0
+    """How many facts of the next one are."""

@@ -7,7 +7,7 @@ before anything is written.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
@@ -70,17 +70,19 @@ class RunProgress(NamedTuple):
     """Accounting of the newest continuation, by wire name of its counters."""
 
     def encode(self) -> bytes:
-        """Return the stored form."""
-        return orjson.dumps(self._asdict(), default=tuple, option=orjson.OPT_SORT_KEYS)
+        """Return the stored form: the values in their order, as an array of JSON."""
+        return orjson.dumps(tuple(self), default=tuple, option=orjson.OPT_SORT_KEYS)
 
     @staticmethod
     def decode(text: bytes) -> RunProgress:
         """Read the stored form."""
-        values = orjson.loads(text)
-        for name in ("original_input", "saved_context", "latest_response", "terminal"):
-            if values[name] is not None:
-                values[name] = FactReference(*values[name])
-        return RunProgress(**values)
+        *counters, original, saved, latest, terminal, accounting = orjson.loads(text)
+        references = map(_decoded, (original, saved, latest, terminal))
+        return RunProgress._make((*counters, *references, accounting))
+
+
+def _decoded(reference: list[str] | None) -> FactReference | None:
+    return None if reference is None else FactReference(*reference)
 
 
 def runs_of(facts: Iterable[RecordFacts]) -> tuple[RunId, ...]:
@@ -151,27 +153,27 @@ def _with_fact(progress: RunProgress, fact: RecordFacts) -> RunProgress:
             terminal_usage_bytes=progress.terminal_usage_bytes + _usage_bytes(payload),
             terminal=_reference(fact.encoded),
         )
-    moved = progress._replace(
+    turn_bytes = progress.turn_bytes + size
+    newest: dict[str, Any] = {}
+    if isinstance(payload, ModelResponseRecorded):
+        newest["latest_response"] = _reference(fact.encoded)
+        if payload.turn > progress.turn:
+            newest["turn"], turn_bytes = payload.turn, size
+    elif isinstance(payload, RunContextRecorded):
+        newest["saved_context"] = _reference(fact.encoded)
+    elif isinstance(payload, RunPolicyUsageReserved):
+        newest["reserved_tool_calls"] = payload.programmatic_tool_calls
+        newest["finalization_reserved"] = payload.finalization_used
+    elif fact.run_input and progress.original_input is None:
+        newest["original_input"] = _reference(fact.encoded)
+    return progress._replace(
         record_count=progress.record_count + 1,
         record_bytes=progress.record_bytes + size,
-        turn_bytes=progress.turn_bytes + size,
+        turn_bytes=turn_bytes,
         suffix_records=progress.suffix_records + 1,
         suffix_bytes=progress.suffix_bytes + size,
+        **newest,
     )
-    if isinstance(payload, ModelResponseRecorded):
-        moved = moved._replace(latest_response=_reference(fact.encoded))
-        later = payload.turn > progress.turn
-        return moved._replace(turn=payload.turn, turn_bytes=size) if later else moved
-    if isinstance(payload, RunContextRecorded):
-        return moved._replace(saved_context=_reference(fact.encoded))
-    if isinstance(payload, RunPolicyUsageReserved):
-        return moved._replace(
-            reserved_tool_calls=payload.programmatic_tool_calls,
-            finalization_reserved=payload.finalization_used,
-        )
-    if fact.run_input and progress.original_input is None:
-        return moved._replace(original_input=_reference(fact.encoded))
-    return moved
 
 
 def _with_continuation(progress: RunProgress, continuation: RunContinuation) -> RunProgress:

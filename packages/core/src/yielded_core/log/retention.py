@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from yielded_core.errors import (
     ImportRefused,
-    InvalidArgument,
     InvalidIdentifier,
     RangeRefused,
     ThreadDeleted,
@@ -16,7 +14,7 @@ from yielded_core.errors import (
 from yielded_core.log.reads import check_sequence
 from yielded_core.ports.values import ArchiveRange, Tail, ThreadTail
 from yielded_core.records.bounds import LAST_EPOCH, RANGE_BYTES, RANGE_RECORDS
-from yielded_core.records.identifiers import check_epoch
+from yielded_core.records.identifiers import check_digest, check_epoch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
 _Staged = TypeVar("_Staged")
 
-_DIGEST: Final = re.compile("[0-9a-f]{64}")
 RESTORE_LEAP: Final = 2**32
 """How far every epoch rises when a restored store begins a new timeline (STO-4)."""
 
@@ -77,6 +74,8 @@ def decide_import(
     destination: ThreadState | None,
     tombstone: Tail | None,
     staged: ThreadTail | None,
+    *,
+    accepted_work: bool,
 ) -> bool:
     """Say whether an import begins anew (True) or goes on with what is staged (False) (ARC-4).
 
@@ -85,9 +84,8 @@ def decide_import(
     thread = archive.thread_id
     check_epoch(archive.epoch)
     check_sequence(archive.sequence, "sequence")
-    if type(archive.digest) is not str or not _DIGEST.fullmatch(archive.digest):
-        raise InvalidArgument("digest", "it is not 64 hexadecimal digits")
-    check_destination(thread, destination, tombstone)
+    check_digest("digest", archive.digest)
+    check_destination(thread, destination, tombstone, accepted_work=accepted_work)
     if staged is None:
         return True
     if staged != archive:
@@ -97,14 +95,20 @@ def decide_import(
 
 
 def check_destination(
-    thread: ThreadId, destination: ThreadState | None, tombstone: Tail | None
+    thread: ThreadId,
+    destination: ThreadState | None,
+    tombstone: Tail | None,
+    *,
+    accepted_work: bool,
 ) -> None:
-    """Refuse a destination that has records, or whose id was used and deleted."""
+    """Refuse a destination that has records or a lane, or whose id was used and deleted."""
     if tombstone is not None:
         raise ThreadDeleted(thread, tombstone.sequence)
     if destination is not None and destination.sequence:
         detail = f"it already has {destination.sequence} records"
         raise ImportRefused(thread, "destination-not-empty", detail)
+    if accepted_work:
+        raise ImportRefused(thread, "destination-not-empty", "work was accepted for it")
 
 
 def require_staged(thread: ThreadId, staged: _Staged | None) -> _Staged:
@@ -119,10 +123,12 @@ def decide_publish(
     staged: Tail,
     destination: ThreadState | None,
     tombstone: Tail | None,
+    *,
+    accepted_work: bool,
 ) -> ThreadTail:
     """Return the tail that a completely staged import gives its thread (ARC-4)."""
     thread = archive.thread_id
-    check_destination(thread, destination, tombstone)
+    check_destination(thread, destination, tombstone, accepted_work=accepted_work)
     if staged != archive.tail:
         detail = f"staged through {staged.sequence} of {archive.sequence}"
         raise ImportRefused(thread, "not-complete", detail)
@@ -130,8 +136,10 @@ def decide_publish(
     return ThreadTail(thread, archive.sequence, archive.digest, epoch)
 
 
-def check_deletable(thread: ThreadId, open_handoffs: int) -> None:
+def check_deletable(thread: ThreadId, open_handoffs: int, *, owes_work: bool) -> None:
     """Refuse to delete a thread with open obligations (ARC-7)."""
+    if owes_work:
+        raise ThreadInUse(thread, "accepted work is not settled")
     if open_handoffs:
         raise ThreadInUse(thread, f"{open_handoffs} handoffs are open")
 

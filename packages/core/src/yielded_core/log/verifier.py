@@ -59,14 +59,11 @@ SEQUENCE: Final = "sequence-contiguity"
 CHAIN: Final = "digest-chain"
 CONTINUATION: Final = "continuation-evidence"
 TERMINAL: Final = "terminal-uniqueness"
-LEDGER: Final = ("fifo-input-order", "fifo-settlement-order", "ledger-log-agreement", "all-settled")
-"""Invariants about accepted work, which no log holds."""
 
 _CHECKED: Final = (SCHEMA, IDENTITY, SEQUENCE, CHAIN, CONTINUATION, TERMINAL)
 _TELLING: Final = frozenset((SubmissionSettled, RunCompleted, RunFailed, RunContextRecorded))
 """Families of which only the whole log can say whether what they state is true."""
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
-_NO_LEDGER: Final = "this version keeps no ledger of accepted work"
 
 
 class Fault(NamedTuple):
@@ -170,10 +167,7 @@ class LogVerifier:
             self._fail(CONTINUATION, identities.missing, detail, dependency=True)
         if ends.repeated is not None:
             self._fail(TERMINAL, ends.repeated, "a run or a submission ends here a second time")
-        return (
-            *(self._finding(name) for name in _CHECKED),
-            *(Finding(name, "skipped", _NO_LEDGER) for name in LEDGER),
-        )
+        return tuple(self._finding(name) for name in _CHECKED)
 
     def obligation(self) -> str | None:
         """Say what the thread still owes to another one or awaits from it, or None (ARC-4)."""

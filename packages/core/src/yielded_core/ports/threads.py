@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         ThreadTail,
         Tombstone,
     )
+    from yielded_core.ports.work import SubmissionFacts
     from yielded_core.records.envelope import StoredRecord
     from yielded_core.records.identifiers import Offset, RecordId, RunId, ThreadId, ToolCallId
     from yielded_core.records.prompt_record import PromptRecord
@@ -220,14 +221,32 @@ class ArchiveStore(Protocol):
         """
         ...
 
+    async def stage_work(self, thread: ThreadId, entries: Sequence[SubmissionFacts]) -> ImportState:
+        """Stage submissions by their places after those staged before, in one transaction (ARC-4).
+
+        They are published as they are given: unowned, with their receipts, instants and states.
+        Raises InvalidArgument for one that does not follow the one before it.
+        """
+        ...
+
+    async def staged_work(
+        self, thread: ThreadId, *, after: int = 0, limit: int = 256
+    ) -> tuple[SubmissionFacts, ...]:
+        """Return what `LedgerReader.facts` would return of the staged import once it is published.
+
+        Raises ImportRefused (`discarded`).
+        """
+        ...
+
     def import_reader(self, thread: ThreadId) -> ThreadReader:
         """Return reads of exactly what would be published (ARC-8)."""
         ...
 
     async def publish_import(self, thread: ThreadId) -> ThreadTail:
-        """Make a completely staged import visible in one transaction (ARC-4).
+        """Make a completely staged import visible in one transaction, its lane included (ARC-4).
 
-        The epoch is the archive's, or the destination's where that is higher.
+        The epoch is the archive's, or the destination's where that is higher. The lane has no owner
+        and no lease.
 
         Raises ImportRefused: `not-complete`, `destination-not-empty`, `discarded`.
         """

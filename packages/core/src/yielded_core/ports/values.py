@@ -197,6 +197,9 @@ class ImportState:
     staged: Tail
     """Tail of the batches staged so far; the next page continues here."""
     complete: bool
+    """Whether all of its batches are staged."""
+    work: int = 0
+    """Place in the lane of the last submission staged so far; 0 before the first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
     from pydantic.json_schema import JsonSchemaValue
 
+_UTC: Final = timedelta(0)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_INSTANT_FORMAT: Final = "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ"
 _NO_NUL: Final = r"^[^\x00]+$"
 INSTANT_PATTERN: Final = (
     r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
@@ -126,15 +130,15 @@ def _present_json(schema: core_schema.CoreSchema) -> core_schema.CoreSchema:
     return core_schema.chain_schema([schema, not_null])
 
 
-def instant_fault(instant: datetime) -> str | None:
+def _instant_fault(instant: datetime) -> str | None:
     """Say why an instant has no exact text (REC-4), or return None."""
     if instant.microsecond % 1_000:
         return "it is finer than a millisecond"
-    return None if instant.utcoffset() == timedelta(0) else "it is not in UTC"
+    return None if instant.utcoffset() == _UTC else "it is not in UTC"
 
 
 def _exact_instant(instant: datetime) -> datetime:
-    fault = instant_fault(instant)
+    fault = _instant_fault(instant)
     if fault is not None:
         raise PydanticCustomError("yielded_instant", "{fault}", {"fault": fault})
     return instant
@@ -149,8 +153,26 @@ def _bounded(value: JsonValue) -> JsonValue:
 
 
 def instant_text(instant: datetime) -> str:
-    """Write an instant as `YYYY-MM-DDTHH:MM:SS.mmmZ` (REC-4)."""
-    return instant.isoformat(timespec="milliseconds")[:23] + "Z"
+    """Write an instant as `YYYY-MM-DDTHH:MM:SS.mmmZ` (REC-4).
+
+    Raises InvalidJson for one that has no exact text of this form.
+    """
+    fault = _instant_fault(instant)
+    if fault is not None:
+        raise InvalidJson(fault)
+    day = (instant.year, instant.month, instant.day)
+    time = (instant.hour, instant.minute, instant.second, instant.microsecond // 1_000)
+    return _INSTANT_FORMAT % (*day, *time)  # in half the time of `isoformat`
+
+
+def instant_of(milliseconds: int) -> datetime:
+    """Return the instant so many milliseconds after 1970 UTC."""
+    return _EPOCH + _MILLISECOND * milliseconds
+
+
+def milliseconds_of(instant: datetime) -> int:
+    """Return the whole milliseconds from 1970 UTC to an instant."""
+    return (instant - _EPOCH) // _MILLISECOND
 
 
 def instant_now() -> datetime:

@@ -5,11 +5,12 @@ The types cost nothing at run time; `check_identifier` is what a port calls on w
 
 from __future__ import annotations
 
+import re
 from typing import Final, NewType, TypeVar
 
 import orjson
 
-from yielded_core.errors import InvalidIdentifier
+from yielded_core.errors import InvalidArgument, InvalidIdentifier
 from yielded_core.records.bounds import IDENTIFIER_UNITS, LAST_EPOCH, SHORT_TEXT_UNITS
 
 ThreadId = NewType("ThreadId", str)
@@ -41,6 +42,8 @@ Cursor = NewType("Cursor", str)
 
 SHORT_KINDS: Final = frozenset({"principal", "idempotency key", "ownership token", "name"})
 """Kinds that a person or a client chooses: at most 256 characters; all others 4,096."""
+
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 _Identifier = TypeVar("_Identifier", bound=str)
 
@@ -76,6 +79,21 @@ def check_identifier(value: _Identifier, kind: str) -> _Identifier:
     if fault is not None:
         raise InvalidIdentifier(kind, fault)
     return value
+
+
+def text_fault(text: object, units: int) -> str | None:
+    """Say why a value is not text of at most `units` characters, or return None.
+
+    U+0000 is refused: such text is kept in columns that cannot hold it on every adapter.
+    """
+    return None if text == "" else identifier_fault(text, units)
+
+
+def check_digest(argument: str, digest: str) -> Digest:
+    """Return a digest unchanged: 64 lowercase hexadecimal characters; else InvalidArgument."""
+    if type(digest) is not str or _DIGEST.fullmatch(digest) is None:
+        raise InvalidArgument(argument, "it is not 64 lowercase hexadecimal characters")
+    return Digest(digest)
 
 
 def check_epoch(epoch: int) -> int:

@@ -26,8 +26,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 from pydantic_core import core_schema
 
-from yielded_core.errors import InvalidJson
-from yielded_core.records.fields import JsonField, Units, instant_fault, instant_text
+from yielded_core.records.fields import JsonField, Units, instant_text
 from yielded_core.records.identifiers import utf16_length
 
 if TYPE_CHECKING:
@@ -216,13 +215,10 @@ def _beyond(value: str | dict[str, object], units: int) -> bool:
 
 
 def _wire_value(value: object, path: str, json: list[tuple[str, object]]) -> object:
+    if isinstance(value, datetime):
+        return instant_text(value)
     if isinstance(value, BaseModel):
         return _wire_object(value, path + ".", json)
-    if isinstance(value, datetime):
-        fault = instant_fault(value)
-        if fault is not None:
-            raise InvalidJson(fault)
-        return instant_text(value)
     if isinstance(value, tuple):
         members = cast("tuple[object, ...]", value)
         return [_wire_value(member, path, json) for member in members]

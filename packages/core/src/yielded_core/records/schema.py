@@ -26,21 +26,15 @@ SCHEMA_FILE: Final = Path(__file__).with_name("schemas") / "record.schema.json"
 _ID: Final = "urn:" + RECORD_FORMAT.replace("/", ":")
 
 
-class _Published(GenerateJsonSchema):
-    """JSON Schema of what is on the wire: constants are required, everything is open."""
-
-    def generate(
-        self, schema: core_schema.CoreSchema, mode: JsonSchemaMode = "validation"
-    ) -> JsonSchemaValue:
-        published = super().generate(schema, mode)
-        _open(published)
-        return {"$schema": self.schema_dialect, "$id": _ID, **published}
+class WireSchema(GenerateJsonSchema):
+    """JSON Schema of what is on the wire: constants are required."""
 
     def field_is_required(
         self,
         field: core_schema.ModelField | core_schema.DataclassField | core_schema.TypedDictField,
         total: bool,  # noqa: FBT001 - the signature of the method it overrides
     ) -> bool:
+        """Say whether a key is always there: a constant is."""
         inner = field["schema"]
         if inner["type"] == "default":
             return inner.get("default") is not None
@@ -54,8 +48,20 @@ class _Published(GenerateJsonSchema):
         | core_schema.TypedDictField
         | core_schema.ComputedField,
     ) -> bool:
+        """Say that a field needs no title: its name is one."""
         del schema
         return False
+
+
+class _Published(WireSchema):
+    """The same, with everything open."""
+
+    def generate(
+        self, schema: core_schema.CoreSchema, mode: JsonSchemaMode = "validation"
+    ) -> JsonSchemaValue:
+        published = super().generate(schema, mode)
+        _open(published)
+        return {"$schema": self.schema_dialect, "$id": _ID, **published}
 
 
 def record_schema() -> dict[str, object]:

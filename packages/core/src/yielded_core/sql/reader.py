@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, Protocol
 
 from yielded_core.errors import RecordNotFound, StorageCorrupt
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from yielded_core.records.envelope import StoredRecord
     from yielded_core.records.identifiers import RunId, ThreadId, ToolCallId
     from yielded_core.records.prompt_record import PromptRecord
-    from yielded_core.sql.snapshot import Snapshot, StoredRow
+    from yielded_core.sql.snapshot import BatchRow, Snapshot
 
 _BATCHES_AT_A_TIME = 1_024
 _RECORDS_AT_A_TIME = 4_096
@@ -196,18 +197,17 @@ class SqlReader:
             return await self._batches(snapshot, whole, byte_limit)
 
     async def _batches(
-        self, snapshot: Snapshot, rows: Sequence[StoredRow], byte_limit: int
+        self, snapshot: Snapshot, rows: Sequence[BatchRow], byte_limit: int
     ) -> tuple[StoredBatch, ...]:
         """Read the records of batches until the byte limit is passed, at least of one batch."""
         if not rows:
             return ()
         first = rows[0].first_sequence
         sizes = dict(await snapshot.stored_lengths(first, rows[-1].last_sequence))
-        taken: list[StoredRow] = []
+        taken: list[BatchRow] = []
         total = 0
         for row in rows:
-            span = range(row.first_sequence, row.last_sequence + 1)
-            total += sum(sizes.get(sequence, 0) for sequence in span)
+            total += sum(map(sizes.get, _span(row), repeat(0)))
             if taken and total > byte_limit:
                 break
             taken.append(row)
@@ -268,14 +268,17 @@ def _groups(listed: Sequence[tuple[int, int]]) -> Iterator[list[int]]:
         yield group
 
 
-def _first_batches(rows: Sequence[StoredRow]) -> Sequence[StoredRow]:
+def _first_batches(rows: Sequence[BatchRow]) -> Sequence[BatchRow]:
     """Return the first batches, at least one, that hold no more records than one page may."""
     most = rows[0].first_sequence + _RECORDS_AT_A_TIME if rows else 0
     return [row for row in rows if row is rows[0] or row.last_sequence < most]
 
 
-def _stored_batch(row: StoredRow, records: dict[int, tuple[RecordId, bytes]]) -> StoredBatch:
-    span = range(row.first_sequence, row.last_sequence + 1)
+def _span(row: BatchRow) -> range:
+    return range(row.first_sequence, row.last_sequence + 1)
+
+
+def _stored_batch(row: BatchRow, records: dict[int, tuple[RecordId, bytes]]) -> StoredBatch:
     return StoredBatch(
         BatchId(row.batch_id),
         ProducerId(row.producer_id),
@@ -284,6 +287,6 @@ def _stored_batch(row: StoredRow, records: dict[int, tuple[RecordId, bytes]]) ->
         row.last_sequence,
         hex_digest(row.content_digest),
         hex_digest(row.tail_digest),
-        tuple(records[sequence] for sequence in span if sequence in records),
+        tuple([records[sequence] for sequence in _span(row) if sequence in records]),
         row.epoch_seal.hex(),
     )

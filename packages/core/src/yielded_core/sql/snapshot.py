@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 import orjson
 from sqlalchemy import exists, func, literal_column, select
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 StoredRow: TypeAlias = Any
 """A row of a result; the statement that it comes from names its columns."""
 
+_by_last_sequence: Final = attrgetter("last_sequence")
 _KEYS_AT_A_TIME: Final = 1_024
 """Values bound to one IN list: far below what either engine takes."""
 
@@ -32,14 +34,31 @@ _KEYS_AT_A_TIME: Final = 1_024
 class ReadingConnection(Protocol):
     """What a snapshot needs of a connection."""
 
-    @property
-    def row_address(self) -> str:
-        """What the engine calls the place of a row in its table, such as `rowid`."""
+    def row_address(self, table: Table, /) -> str | None:
+        """Return what the engine calls the place of a row in a table, such as `rowid`.
+
+        None for a table that is the tree of its own key: its rows have no other place.
+        """
         ...
 
     async def execute(self, statement: Executable, /) -> CursorResult[Any]:
         """Run a statement and hold its rows."""
         ...
+
+
+class BatchRow(NamedTuple):
+    """A row of yielded_batches, in the order of its columns."""
+
+    thread_id: str
+    generation: int
+    last_sequence: int
+    first_sequence: int
+    batch_id: str
+    producer_id: str
+    epoch: int
+    content_digest: bytes
+    tail_digest: bytes
+    epoch_seal: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +98,16 @@ class Snapshot:
         An engine answers the columns of a key from its index, so that verifying would not see them
         changed in the row itself. A row that is not this thread's is left out.
         """
-        address: ColumnElement[Any] = literal_column(self.connection.row_address)
-        keys = found.with_only_columns(address, maintain_column_froms=True)
-        rows = await self._rows(select(table).where(address.in_(keys)))
-        own = (self.state.thread_id, self.state.generation)
-        return [row for row in rows if (row.thread_id, row.generation) == own]
+        named = self.connection.row_address(table)
+        if named is None:
+            rows = await self._rows(found.with_only_columns(*table.c))
+        else:
+            address: ColumnElement[Any] = literal_column(named)
+            keys = found.with_only_columns(address, maintain_column_froms=True)
+            rows = await self._rows(select(table).where(address.in_(keys)))
+        own_thread, own_generation = self.state.thread_id, self.state.generation
+        # By position: by name each value costs as much as reading it from the file.
+        return [row for row in rows if row[0] == own_thread and row[1] == own_generation]
 
     async def _rows(self, statement: Executable) -> Sequence[StoredRow]:
         return (await self.connection.execute(statement)).all()
@@ -178,9 +202,9 @@ class Snapshot:
             select(sequences).where(self._of(tables.records)).where(sequences.between(first, last)),
         )
         found = {
-            int(row.sequence): (RecordId(row.record_id), bytes(row.wire))
-            for row in rows
-            if first <= row.sequence <= last
+            sequence: (RecordId(record_id), wire)
+            for _, _, sequence, record_id, wire in rows
+            if first <= sequence <= last
         }
         if not self.archived or len(found) == last - first + 1:
             return found
@@ -252,7 +276,7 @@ class Snapshot:
 
     # --- batches ---------------------------------------------------------------------------------
 
-    async def batches_between(self, first: int, last: int, limit: int) -> Sequence[StoredRow]:
+    async def batches_between(self, first: int, last: int, limit: int) -> list[BatchRow]:
         """Return the rows of the batches that hold records of a range, ascending."""
         ends = tables.batches.c.last_sequence
         rows = await self._whole_rows(
@@ -263,7 +287,7 @@ class Snapshot:
             .order_by(ends)
             .limit(limit),
         )
-        return sorted(rows, key=lambda row: row.last_sequence)
+        return sorted((BatchRow(*row) for row in rows), key=_by_last_sequence)
 
     async def batch_ids(self, sequences: Sequence[int]) -> dict[int, BatchId]:
         """Return the batch of each of some sequences, ascending."""
@@ -380,7 +404,8 @@ async def live_snapshot(connection: ReadingConnection, thread: ThreadId) -> Snap
         ranges.generation == columns.generation,
         ranges.state == "archived",
     )
-    found = select(tables.threads, moved.label("moved")).where(columns.thread_id == thread)
+    materialized = (columns.thread_id == thread, columns.epoch > 0)
+    found = select(tables.threads, moved.label("moved")).where(*materialized)
     row = (await connection.execute(found)).first()
     if row is None:
         require_live(thread, None, await _tombstone(connection, thread))

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from yielded_core.errors import ArchiveRefused
+from yielded_core.ledger.audit import Accepted
+from yielded_core.ledger.traces import WorkTraces
 from yielded_core.log.archive import ArchiveReader
 from yielded_core.log.dependencies import dependencies_among
 from yielded_core.log.verifier import LogVerifier
-from yielded_core.transfer.spill import spilled_states
+from yielded_core.transfer.spill import spilled_states, spilled_traces
+from yielded_core.transfer.spool import FactSpool
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable
+    from collections.abc import AsyncIterable, Iterator
     from types import TracebackType
 
+    from yielded_core.ledger.archived import ArchivedWork
+    from yielded_core.ledger.traces import Trace
     from yielded_core.log.pages import Page
     from yielded_core.log.verifier import Fault
     from yielded_core.ports.values import CapturedThread, PreparedBatch
@@ -37,6 +42,29 @@ class CheckedPage:
     prepared: PreparedBatch | None
 
 
+class CheckedWork(NamedTuple):
+    """A submission of an archive, and what the archive's log tells about it."""
+
+    page: int
+    """The page of its admission."""
+    work: ArchivedWork
+    trace: Trace
+
+    @property
+    def accepted(self) -> Accepted:
+        """The submission as the audit looks at it."""
+        found = self.work.submission
+        return Accepted(
+            found.queue_sequence,
+            found.submission_id,
+            found.receipt_id,
+            (found.principal, found.idempotency_key),
+            found.group,
+            found.input_digest,
+            was_unknown=bool(self.work.resolutions),
+        )
+
+
 class ArchiveCheck:
     """Takes the lines of an archive in order; a context manager, for its temporary files."""
 
@@ -44,6 +72,8 @@ class ArchiveCheck:
         self._reader = ArchiveReader()
         self._resources = ExitStack()
         self._verifier: LogVerifier | None = None
+        self._spool: FactSpool | None = None
+        self._traces = WorkTraces(self._resources.enter_context(spilled_traces()))
 
     def __enter__(self) -> Self:
         return self
@@ -63,10 +93,14 @@ class ArchiveCheck:
             states = self._resources.enter_context(spilled_states())
             verifier = LogVerifier(page.thread_id, states)
             self._verifier = self._resources.enter_context(verifier)
+            self._spool = self._resources.enter_context(FactSpool(page.thread_id))
         if page.batch is None:
+            if self._spool is not None:
+                self._spool.add(page.section, page.number, page.facts)
             return CheckedPage(page, None)
         prepared = self._verifier.feed(page.batch)
         if prepared is not None:
+            self._traces.apply(page.batch.first_sequence, prepared.records)
             named = dependencies_among(encoded.record for encoded in prepared.records)
             if named != page.dependencies:
                 detail = "it does not name the records that it depends on"
@@ -79,6 +113,14 @@ class ArchiveCheck:
         if self._verifier is None:  # pragma: no cover - what is finished was begun
             raise ArchiveRefused(1, "incomplete", "it has no page")
         return captured, self._verifier
+
+    def work(self) -> Iterator[CheckedWork]:
+        """Return the submissions in the order of their lane, once the whole archive was taken.
+
+        Raises ArchiveRefused as `FactSpool.merged` does.
+        """
+        for page, work in () if self._spool is None else self._spool.merged():
+            yield CheckedWork(page, work, self._traces.get(work.prepared.submission_id))
 
     @property
     def pages(self) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
@@ -15,7 +16,9 @@ from yielded_core.errors import (
     OffsetRefused,
     StorageCorrupt,
 )
+from yielded_core.ledger.archived import facts_in
 from yielded_core.log.dependencies import dependencies_of
+from yielded_core.log.fact_schema import FACTS
 from yielded_core.log.offsets import open_cursor, seal_cursor
 from yielded_core.log.page_schema import CapturedPart, ExportPosition
 from yielded_core.log.pages import (
@@ -27,6 +30,7 @@ from yielded_core.log.pages import (
     seal_page,
 )
 from yielded_core.ports.values import CapturedThread, Tail, ThreadTail, TransferPage
+from yielded_core.records.bounds import TRANSFER_FACTS
 from yielded_core.records.model import wire_of
 from yielded_core.transfer.checking import READ_BYTES
 from yielded_core.transfer.offload import off_loop
@@ -35,8 +39,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from yielded_core.ports.values import StoredBatch
+    from yielded_core.ports.work import FactSection, SubmissionFacts
     from yielded_core.records.identifiers import Cursor, Digest, ThreadId
     from yielded_core.storage import Storage
+
+FACT_BYTES: Final = 4 * 1_048_576
+"""Text of the facts of one page; a single fact may be longer, and a page is a few times as large
+while it is made.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +62,10 @@ class _Position:
     """Tail after the batches exported so far."""
     sections: int
     """Sections of facts exported so far."""
+    place: int = 0
+    """Place in the lane of the last submission of whose facts of this section all are exported."""
+    taken: int = 0
+    """How many facts of the next one are."""
 
     @property
     def thread(self) -> ThreadId:
@@ -72,6 +86,8 @@ class _Position:
             sequence=self.tail.sequence,
             digest=self.tail.digest,
             sections=self.sections,
+            place=self.place,
+            taken=self.taken,
         )
         return seal_cursor(self.incarnation, self.thread, wire_of(position).value)
 
@@ -106,11 +122,62 @@ async def export_pages(
     if position.tail != position.captured.tail.tail:
         raise StorageCorrupt(f"the batches do not make the tail at {through}")
     while position.sections < len(FACT_SECTIONS):
-        current = await storage.threads.capture(thread)
-        if current.fact_revision != position.captured.fact_revision:
-            raise ExportInvalidated(thread)
-        page, position = _facts_page(position)
+        facts, after = await _next_facts(storage, position)
+        page, position = await off_loop(partial(_facts_page, position, facts, after))
         yield page
+
+
+async def _next_facts(storage: Storage, position: _Position) -> tuple[list[bytes], _Position]:
+    """Return the facts of the next page, and the position after it but for what a page adds.
+
+    What was read is of the captured revision, or it is not returned: ExportInvalidated.
+    """
+    if position.sections == len(FACTS):
+        current = await storage.threads.capture(position.thread)
+        _require_revision(position, current.fact_revision)
+        return [], replace(position, sections=position.sections + 1)
+    section = tuple(FACTS)[position.sections]
+    facts = PageFacts(position.place, position.taken)
+    read = position.place
+    while True:
+        found = await storage.ledger.facts(position.thread, after=read, only=section)
+        _require_revision(position, found.fact_revision)
+        if not found.facts:
+            return facts.texts, replace(position, sections=position.sections + 1, place=0, taken=0)
+        if not await off_loop(partial(facts.take, section, found.facts)):
+            return facts.texts, replace(position, place=facts.place, taken=facts.taken)
+        read = found.facts[-1].submission.queue_sequence
+
+
+class PageFacts:
+    """The facts of one page: as many as its bounds hold, whatever pieces they are read in."""
+
+    def __init__(self, place: int, taken: int) -> None:
+        self.texts: list[bytes] = []
+        self.place = place
+        """Place of the last submission of whose facts all are taken."""
+        self.taken = taken
+        """How many facts of the next one are."""
+        self._size = 0
+
+    def take(self, section: FactSection, entries: Sequence[SubmissionFacts]) -> bool:
+        """Take the facts of the next submissions; say whether all of them fitted."""
+        for entry in entries:
+            for text in islice(facts_in(section, entry), self.taken, None):
+                full = len(self.texts) >= TRANSFER_FACTS or self._size + len(text) > FACT_BYTES
+                if full and self.texts:
+                    return False
+                self.texts.append(text)
+                self._size += len(text)
+                self.place, self.taken = entry.submission.queue_sequence - 1, self.taken + 1
+            if self.taken:
+                self.place, self.taken = entry.submission.queue_sequence, 0
+        return True
+
+
+def _require_revision(position: _Position, revision: int) -> None:
+    if revision != position.captured.fact_revision:
+        raise ExportInvalidated(position.thread)
 
 
 def _resumed(incarnation: str, now: CapturedThread, cursor: Cursor) -> _Position:
@@ -135,6 +202,8 @@ def _resumed(incarnation: str, now: CapturedThread, cursor: Cursor) -> _Position
         page_digest(found.content, cursor),
         Tail(found.sequence, found.digest),
         found.sections,
+        found.place,
+        found.taken,
     )
 
 
@@ -182,7 +251,9 @@ def _chained(tail: Tail, batch: StoredBatch) -> Tail:
     return made
 
 
-def _facts_page(position: _Position) -> tuple[TransferPage, _Position]:
+def _facts_page(
+    position: _Position, facts: Sequence[bytes], after: _Position
+) -> tuple[TransferPage, _Position]:
     section = FACT_SECTIONS[position.sections]
     page = Page(
         thread_id=position.thread,
@@ -191,12 +262,12 @@ def _facts_page(position: _Position) -> tuple[TransferPage, _Position]:
         section=section,
         batch=None,
         previous_tail_digest=position.tail.digest,
-        facts=(),
+        facts=tuple(facts),
         dependencies=(),
         cursor=None,
         previous_page_digest=position.page_digest,
     )
-    after = replace(position, pages=page.number, sections=position.sections + 1)
+    after = replace(after, pages=page.number)
     more = after.sections < len(FACT_SECTIONS)
     sealed = seal_page(page, after.cursor if more else None)
     return TransferPage(sealed.text, section, sealed.cursor), replace(

@@ -21,6 +21,7 @@ from yielded_core.errors import (
 from yielded_core.log.verifier import CHAIN, SEQUENCE
 from yielded_core.transfer.checking import READ_BYTES, ArchiveCheck, grouped
 from yielded_core.transfer.offload import off_loop
+from yielded_core.transfer.work import WorkImport
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Sequence
@@ -98,6 +99,7 @@ class _Import:
         obligation = await off_loop(verifier.obligation)
         if obligation is not None:
             raise ArchiveRefused(last, "obligation", obligation)
+        await WorkImport(self._storage, self._check, captured.tail).install()
         await self._read_back(captured.tail)
         return await self._storage.archives.publish_import(thread)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Generic, Self, cast
 import orjson
 
 from yielded_core.errors import StorageFull
+from yielded_core.ledger.traces import Trace
 from yielded_core.log.progress import RunProgress
 from yielded_core.log.states import State
 from yielded_core.log.verifier import ReplayStates
@@ -110,6 +111,11 @@ def spilled_states(in_memory: int = _IN_MEMORY) -> Generator[ReplayStates]:
         SpilledStates(orjson.dumps, _calls, in_memory=in_memory) as children,
     ):
         yield ReplayStates(runs, handoffs, children)
+
+
+def spilled_traces(in_memory: int = _IN_MEMORY) -> SpilledStates[Trace]:
+    """Return a place for what a log of any length tells about its submissions."""
+    return SpilledStates(Trace.encode, Trace.decode, in_memory=in_memory)
 
 
 def _sequence(text: bytes) -> int:

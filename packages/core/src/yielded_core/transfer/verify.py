@@ -13,11 +13,14 @@ from yielded_core.errors import (
     NotOffered,
     StorageCorrupt,
 )
+from yielded_core.ledger.audit import WorkAudit
+from yielded_core.ledger.traces import WorkTraces
 from yielded_core.log.verifier import LogVerifier
 from yielded_core.ports.values import Finding, Verification
 from yielded_core.transfer.checking import READ_BYTES, ArchiveCheck, grouped
 from yielded_core.transfer.offload import off_loop
-from yielded_core.transfer.spill import spilled_states
+from yielded_core.transfer.spill import spilled_states, spilled_traces
+from yielded_core.transfer.stored_work import StoredWork
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Sequence
@@ -38,15 +41,24 @@ async def verify_thread(
     What is wrong with the thread is in the findings. Raises ThreadNotMaterialized, ThreadDeleted
     and the StorageError family.
     """
-    captured = await storage.threads.capture(thread)
-    with spilled_states() as states, LogVerifier(thread, states) as verifier:
-        await _feed_stored(storage, captured.tail, verifier, on_records)
+    await storage.threads.tail(thread)
+    with (
+        StoredWork() as work,
+        spilled_states() as states,
+        spilled_traces() as kept,
+        LogVerifier(thread, states) as verifier,
+    ):
+        await work.read(storage, thread)
+        captured = await storage.threads.capture(thread)
+        traces = WorkTraces(kept)
+        await _feed_stored(storage, captured.tail, verifier, traces, on_records)
         findings = await off_loop(partial(verifier.finish, captured.tail))
         return _verification(
             captured.tail,
             verifier,
             (
                 *findings,
+                *await off_loop(partial(work.findings, traces)),
                 await _checkpoints(storage, captured.tail),
                 await _indexes(storage, thread),
             ),
@@ -70,16 +82,25 @@ async def verify_archive(lines: AsyncIterable[bytes]) -> Verification:
             verifier,
             (
                 *findings,
+                *await off_loop(partial(_archived_work, check)),
                 Finding(CHECKPOINTS, "skipped", "an archive holds no checkpoints"),
                 Finding(INDEXES, "skipped", "an archive holds no indexes"),
             ),
         )
 
 
+def _archived_work(check: ArchiveCheck) -> tuple[Finding, ...]:
+    with WorkAudit() as audit:
+        for one in check.work():
+            audit.take(one.accepted, one.trace)
+        return audit.finish()
+
+
 async def _feed_stored(
     storage: Storage,
     tail: ThreadTail,
     verifier: LogVerifier,
+    traces: WorkTraces,
     on_records: Callable[[int], None] | None,
 ) -> None:
     after = 0
@@ -91,7 +112,7 @@ async def _feed_stored(
         except (EvidenceFault, InvalidArgument, StorageCorrupt) as error:
             verifier.unreadable(str(error))
             return
-        await off_loop(partial(_feed, verifier, batches))
+        await off_loop(partial(_feed, verifier, traces, batches))
         if not batches or batches[-1].last_sequence <= after:
             return
         after = batches[-1].last_sequence
@@ -99,9 +120,11 @@ async def _feed_stored(
             on_records(verifier.records)
 
 
-def _feed(verifier: LogVerifier, batches: Sequence[StoredBatch]) -> None:
+def _feed(verifier: LogVerifier, traces: WorkTraces, batches: Sequence[StoredBatch]) -> None:
     for batch in batches:
-        verifier.feed(batch)
+        prepared = verifier.feed(batch)
+        if prepared is not None:
+            traces.apply(batch.first_sequence, prepared.records)
 
 
 def _take(check: ArchiveCheck, lines: Sequence[bytes]) -> None:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from yielded_testing.clock import wrapping
 from yielded_testing.running import run_cases
 from yielded_testing.saboteurs import archives, bundle, reading, records, runs, writing
 from yielded_testing.saboteurs.model import Saboteur
 from yielded_testing.saboteurs.touching import touched_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
-    from yielded_core.storage import Storage
     from yielded_testing.cases import Case
+    from yielded_testing.clock import OpenStorage
     from yielded_testing.running import Outcome
 
 __all__ = ["SABOTEURS", "Saboteur", "run_saboteur", "touched_by"]
@@ -37,7 +38,7 @@ _PATIENCE: Final = 1.0
 
 def run_saboteur(
     saboteur: Saboteur,
-    open_storage: Callable[[], Storage],
+    open_storage: OpenStorage,
     cases: Iterable[Case],
     *,
     touched: Mapping[str, frozenset[str]] | None = None,
@@ -55,4 +56,4 @@ def run_saboteur(
         or (not case.slow and (touched is None or saboteur.touches & touched[case.id]))
     ]
     with saboteur.active():
-        return run_cases(chosen, lambda: saboteur.wrap(open_storage()), patience=_PATIENCE)
+        return run_cases(chosen, wrapping(open_storage, saboteur.wrap), patience=_PATIENCE)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from yielded_core.log.progress import RunProgress
+    from yielded_core.ports.ledger import SettlementPublisher, SubmissionLedger
     from yielded_core.ports.threads import ArchiveStore, CheckpointStore, ThreadReader, ThreadStore
     from yielded_core.ports.values import (
         Appended,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         ThreadTail,
         Tombstone,
     )
+    from yielded_core.ports.work import SubmissionFacts
     from yielded_core.records.envelope import StoredRecord
     from yielded_core.records.identifiers import Offset, RecordId, RunId, ThreadId, ToolCallId
     from yielded_core.records.prompt_record import PromptRecord
@@ -155,6 +157,14 @@ class Archives:
     ) -> ImportState:
         return await self.inner.stage_batches(thread, batches)
 
+    async def stage_work(self, thread: ThreadId, entries: Sequence[SubmissionFacts]) -> ImportState:
+        return await self.inner.stage_work(thread, entries)
+
+    async def staged_work(
+        self, thread: ThreadId, *, after: int = 0, limit: int = 256
+    ) -> tuple[SubmissionFacts, ...]:
+        return await self.inner.staged_work(thread, after=after, limit=limit)
+
     def import_reader(self, thread: ThreadId) -> ThreadReader:
         return self._reads(cast("ThreadStore", self.inner.import_reader(thread)), self.inner)
 
@@ -203,6 +213,14 @@ class Bundle:
     @property
     def checkpoints(self) -> Checkpoints | None:
         return self._checkpoints
+
+    @property
+    def ledger(self) -> SubmissionLedger:
+        return self.inner.ledger
+
+    @property
+    def settlements(self) -> SettlementPublisher:
+        return self.inner.settlements
 
     async def info(self) -> StorageInfo:
         return await self.inner.info()

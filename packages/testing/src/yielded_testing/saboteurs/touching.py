@@ -6,20 +6,21 @@ from contextlib import ExitStack
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
+from yielded_testing.clock import wrapping
 from yielded_testing.running import run_cases
 from yielded_testing.saboteurs.model import WrongRule
 from yielded_testing.saboteurs.proxies import Archives, Bundle, Checkpoints, Threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    from yielded_core.storage import Storage
     from yielded_testing.cases import Case
+    from yielded_testing.clock import OpenStorage
     from yielded_testing.saboteurs.model import Saboteur
 
 
 def touched_by(
-    cases: Iterable[Case], open_storage: Callable[[], Storage], saboteurs: Iterable[Saboteur]
+    cases: Iterable[Case], open_storage: OpenStorage, saboteurs: Iterable[Saboteur]
 ) -> dict[str, frozenset[str]]:
     """Run cases over a right storage and return what each calls, by its id.
 
@@ -39,7 +40,7 @@ def touched_by(
                 rules.enter_context(noted.active())
         for case in cases:
             seen.clear()
-            outcome = run_cases([case], lambda: recording(open_storage()))[0]
+            outcome = run_cases([case], wrapping(open_storage, recording))[0]
             assert outcome.result == "passed", f"{case.id}: {outcome.detail}"
             touched[case.id] = frozenset(seen | always)
     return touched

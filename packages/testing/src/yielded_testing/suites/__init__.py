@@ -1,13 +1,17 @@
 """Conformance suites: base classes whose cases are run over the fixtures of a subclass.
 
-`storage` is an open storage of a fresh store. StorageSuite and DurableSuite also take `open_again`,
-a function that returns another storage, not yet opened: of the same store where it outlives a
-storage, of another one elsewhere.
+`storage` is an open storage of a fresh store, which follows the frozen `clock` of the pytest
+plugin. Some cases also take `open_again`, a function that returns another storage, not yet opened:
+of the same store where it outlives a storage, of another one elsewhere; it follows the clock that
+the function is given, else those of the machine.
 """
 
 from __future__ import annotations
 
 from yielded_testing.suites.append import AppendCases, MaterializeCases
+from yielded_testing.suites.archive_facts import ArchivedFactCases
+from yielded_testing.suites.archive_staging import StagedWorkCases
+from yielded_testing.suites.archive_work import RestoredWorkCases
 from yielded_testing.suites.cancellation import CancellationCases
 from yielded_testing.suites.checkpoints import CheckpointSuite
 from yielded_testing.suites.durable import DurableSuite
@@ -16,6 +20,25 @@ from yielded_testing.suites.idempotency import RefusalCases, ReplayCases
 from yielded_testing.suites.importing import ArchiveVerifyCases, ImportCases
 from yielded_testing.suites.imports import ImportReaderCases, StagingCases
 from yielded_testing.suites.indexes import IndexCases
+from yielded_testing.suites.ledger_abort import AbortCases, ReadIntentCases
+from yielded_testing.suites.ledger_admission import AdmissionCases, GroupCases
+from yielded_testing.suites.ledger_children import ChildWakeCases, ReservationCases
+from yielded_testing.suites.ledger_claim import EpochCases, HeadCases, LeaseCases
+from yielded_testing.suites.ledger_clocks import RealClockCases
+from yielded_testing.suites.ledger_durable import DurableLedgerSuite
+from yielded_testing.suites.ledger_handoff import ClaimHandoffCases
+from yielded_testing.suites.ledger_joining import JoinedCases, TakingCases
+from yielded_testing.suites.ledger_lifecycle import LaneLifecycleCases, LedgerCancellationCases
+from yielded_testing.suites.ledger_limits import HostileInputCases
+from yielded_testing.suites.ledger_ownership import MarkerCases, ReleaseCases, RenewCases
+from yielded_testing.suites.ledger_races import ClaimRaces, StormCases
+from yielded_testing.suites.ledger_readiness import ReadinessCases
+from yielded_testing.suites.ledger_reverting import RevertCases
+from yielded_testing.suites.ledger_runnable import RunnableCases
+from yielded_testing.suites.ledger_scans import ScanCases, SnapshotCases
+from yielded_testing.suites.ledger_unknown import ParkingCases, ResolutionCases
+from yielded_testing.suites.ledger_versions import VersionCases
+from yielded_testing.suites.ledger_waiting import ApprovalCases, SuspendCases, WakingRaces
 from yielded_testing.suites.limits import RunLimitCases
 from yielded_testing.suites.listing import DeletionCases, ListingCases
 from yielded_testing.suites.observe import ObserveCases
@@ -29,11 +52,25 @@ from yielded_testing.suites.reads import (
     IdentityCases,
     PageCases,
 )
+from yielded_testing.suites.settlement import FinalizeCases, OwnedCases, PublishingRaces
+from yielded_testing.suites.settlement_authority import (
+    JoinedSettlementCases,
+    QueuedAbortCases,
+    SettlementRecordCases,
+)
 from yielded_testing.suites.storage import StorageSuite
 from yielded_testing.suites.transfer import ExportCases, FileCases, VerifyCases
 from yielded_testing.suites.values import IdentityValueCases, ValueCases
 
-__all__ = ["CheckpointSuite", "DurableSuite", "StorageSuite", "ThreadStoreSuite"]
+__all__ = [
+    "CheckpointSuite",
+    "DurableLedgerSuite",
+    "DurableSuite",
+    "SettlementSuite",
+    "StorageSuite",
+    "SubmissionLedgerSuite",
+    "ThreadStoreSuite",
+]
 
 
 class ThreadStoreSuite(
@@ -68,5 +105,56 @@ class ThreadStoreSuite(
     ImportReaderCases,
     ImportCases,
     ArchiveVerifyCases,
+    ArchivedFactCases,
+    StagedWorkCases,
+    RestoredWorkCases,
 ):
     """Every rule of the thread store and its archives that shows at the ports."""
+
+
+class SubmissionLedgerSuite(
+    AdmissionCases,
+    GroupCases,
+    ReadinessCases,
+    HeadCases,
+    LeaseCases,
+    EpochCases,
+    ClaimHandoffCases,
+    RenewCases,
+    ReleaseCases,
+    MarkerCases,
+    AbortCases,
+    ReadIntentCases,
+    TakingCases,
+    JoinedCases,
+    RevertCases,
+    SuspendCases,
+    ApprovalCases,
+    WakingRaces,
+    ParkingCases,
+    ResolutionCases,
+    ReservationCases,
+    ChildWakeCases,
+    ScanCases,
+    SnapshotCases,
+    RunnableCases,
+    ClaimRaces,
+    StormCases,
+    RealClockCases,
+    VersionCases,
+    LaneLifecycleCases,
+    LedgerCancellationCases,
+    HostileInputCases,
+):
+    """Every rule of the submission ledger that shows at the ports (LED-1 to LED-17)."""
+
+
+class SettlementSuite(
+    OwnedCases,
+    FinalizeCases,
+    PublishingRaces,
+    JoinedSettlementCases,
+    QueuedAbortCases,
+    SettlementRecordCases,
+):
+    """Every rule of the settlement publisher that shows at the ports (LED-8)."""

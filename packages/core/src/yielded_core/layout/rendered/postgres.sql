@@ -19,6 +19,13 @@ CREATE TABLE yielded_threads (
   tail_digest BYTEA NOT NULL,
   indexed_through BIGINT NOT NULL,
   fact_revision BIGINT NOT NULL,
+  lane_version BIGINT NOT NULL,
+  last_queue_sequence BIGINT NOT NULL,
+  owner_submission TEXT COLLATE "C",
+  owner_attempt TEXT COLLATE "C",
+  owner_token BYTEA,
+  owner_epoch BIGINT,
+  lease_expires_at BIGINT,
   CONSTRAINT yielded_threads_key PRIMARY KEY (thread_id),
   CONSTRAINT yielded_threads_tail CHECK (tail_sequence >= 0 AND OCTET_LENGTH(tail_digest) = 32)
 );
@@ -170,6 +177,147 @@ CREATE TABLE yielded_checkpoints (
   CONSTRAINT yielded_checkpoints_key PRIMARY KEY (thread_id, generation, through_sequence),
   CONSTRAINT yielded_checkpoints_digest CHECK (OCTET_LENGTH(tail_digest) = 32)
 );
+
+CREATE TABLE yielded_submissions (
+  thread_id TEXT COLLATE "C" NOT NULL,
+  generation BIGINT NOT NULL,
+  queue_sequence BIGINT NOT NULL,
+  submission_id TEXT COLLATE "C" NOT NULL,
+  receipt_id TEXT COLLATE "C" NOT NULL,
+  principal TEXT COLLATE "C" NOT NULL,
+  idempotency_key TEXT COLLATE "C" NOT NULL,
+  admission_group TEXT COLLATE "C",
+  input_digest BYTEA NOT NULL,
+  admission_digest BYTEA NOT NULL,
+  admitted_at BIGINT NOT NULL,
+  state TEXT NOT NULL,
+  input_sequence BIGINT,
+  host_submission TEXT COLLATE "C",
+  suspension BYTEA,
+  abort_author TEXT,
+  abort_reason TEXT,
+  abort_at BIGINT,
+  settlement_id TEXT COLLATE "C",
+  outcome TEXT,
+  settled_at BIGINT,
+  publisher BYTEA,
+  CONSTRAINT yielded_submissions_key PRIMARY KEY (thread_id, generation, queue_sequence),
+  CONSTRAINT yielded_submissions_id UNIQUE (
+    thread_id,
+    generation,
+    submission_id
+  ),
+  CONSTRAINT yielded_submissions_once UNIQUE (
+    thread_id,
+    generation,
+    principal,
+    idempotency_key
+  ),
+  CONSTRAINT yielded_submissions_state CHECK (state IN (
+    'admitted',
+    'ready',
+    'joining',
+    'joined',
+    'running',
+    'input-applied',
+    'suspended',
+    'unknown',
+    'settled'
+  )),
+  CONSTRAINT yielded_submissions_settled CHECK ((
+    state = 'settled'
+  ) = (
+    settled_at IS NOT NULL
+  ))
+);
+
+CREATE INDEX yielded_submissions_locator ON yielded_submissions(submission_id);
+
+CREATE INDEX yielded_submissions_unsettled ON yielded_submissions(thread_id, generation, queue_sequence)
+WHERE
+  state <> 'settled';
+
+CREATE INDEX yielded_submissions_head ON yielded_submissions(thread_id, generation, queue_sequence)
+WHERE
+  state <> 'settled' AND (
+    state <> 'unknown' OR abort_at IS NOT NULL
+  );
+
+CREATE INDEX yielded_submissions_group ON yielded_submissions(thread_id, generation, admission_group)
+WHERE
+  admission_group IS NOT NULL AND state <> 'settled';
+
+CREATE TABLE yielded_admissions (
+  thread_id TEXT COLLATE "C" NOT NULL,
+  generation BIGINT NOT NULL,
+  queue_sequence BIGINT NOT NULL,
+  input BYTEA NOT NULL,
+  linkage BYTEA NOT NULL,
+  message BYTEA NOT NULL,
+  CONSTRAINT yielded_admissions_key PRIMARY KEY (thread_id, generation, queue_sequence)
+);
+
+CREATE TABLE yielded_approvals (
+  thread_id TEXT COLLATE "C" NOT NULL,
+  generation BIGINT NOT NULL,
+  submission_id TEXT COLLATE "C" NOT NULL,
+  tool_call_id TEXT COLLATE "C" NOT NULL,
+  decision TEXT NOT NULL,
+  resolver TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  decided_at BIGINT NOT NULL,
+  CONSTRAINT yielded_approvals_key PRIMARY KEY (thread_id, generation, submission_id, tool_call_id),
+  CONSTRAINT yielded_approvals_decision CHECK (decision IN ('approved', 'denied'))
+);
+
+CREATE TABLE yielded_unknown_calls (
+  thread_id TEXT COLLATE "C" NOT NULL,
+  generation BIGINT NOT NULL,
+  submission_id TEXT COLLATE "C" NOT NULL,
+  tool_call_id TEXT COLLATE "C" NOT NULL,
+  run_id TEXT COLLATE "C" NOT NULL,
+  reason TEXT NOT NULL,
+  marked_at BIGINT NOT NULL,
+  CONSTRAINT yielded_unknown_calls_key PRIMARY KEY (thread_id, generation, submission_id, tool_call_id)
+);
+
+CREATE TABLE yielded_resolutions (
+  thread_id TEXT COLLATE "C" NOT NULL,
+  generation BIGINT NOT NULL,
+  submission_id TEXT COLLATE "C" NOT NULL,
+  tool_call_id TEXT COLLATE "C" NOT NULL,
+  kind TEXT COLLATE "C" NOT NULL,
+  resolution TEXT NOT NULL,
+  author TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  result BYTEA,
+  resolved_at BIGINT NOT NULL,
+  CONSTRAINT yielded_resolutions_key PRIMARY KEY (thread_id, generation, submission_id, tool_call_id, kind),
+  CONSTRAINT yielded_resolutions_kind CHECK (kind IN ('execution', 'factual'))
+);
+
+CREATE TABLE yielded_reservations (
+  thread_id TEXT COLLATE "C" NOT NULL,
+  generation BIGINT NOT NULL,
+  submission_id TEXT COLLATE "C" NOT NULL,
+  tool_call_id TEXT COLLATE "C" NOT NULL,
+  reservation_id TEXT COLLATE "C" NOT NULL,
+  digest BYTEA NOT NULL,
+  status TEXT NOT NULL,
+  child_thread TEXT COLLATE "C",
+  child_submission TEXT COLLATE "C",
+  accounting BYTEA,
+  CONSTRAINT yielded_reservations_key PRIMARY KEY (thread_id, generation, submission_id, tool_call_id),
+  CONSTRAINT yielded_reservations_status CHECK (status IN ('reserved', 'attached', 'releasing', 'released'))
+);
+
+CREATE TABLE yielded_runnable (
+  thread_id TEXT COLLATE "C" NOT NULL,
+  since BIGINT NOT NULL,
+  CONSTRAINT yielded_runnable_key PRIMARY KEY (thread_id)
+);
+
+CREATE INDEX yielded_runnable_since ON yielded_runnable(since, thread_id);
 
 CREATE TABLE yielded_imports (
   thread_id TEXT COLLATE "C" NOT NULL,

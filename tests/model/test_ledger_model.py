@@ -1,0 +1,135 @@
+"""The adapters do what the model of accepted work says, whatever they are given in which order.
+
+The short form runs with every other test. The long form (`-m long`) goes on until every command
+did something, and was refused, a hundred times, and every row of the transition table decided;
+`-s` shows the counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pytest
+
+from yielded_core.ledger import transitions
+from yielded_core.ledger.transitions import ALL, TRANSITIONS, Transition
+from yielded_storage_memory import open_storage as open_memory
+from yielded_storage_sqlite import open_storage as open_sqlite
+from yielded_testing.model import Adapter, Tally, check_ledger
+from yielded_testing.saboteurs.model import WrongRule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from yielded_core.storage import Storage
+
+ENOUGH: Final = 100
+"""How often every command must have done something, and have been refused."""
+MOST_ROUNDS: Final = 24
+UNREFUSED: Final = frozenset({"Advance", "NewIncarnation", "Reopen"})
+"""What nothing refuses."""
+UNCHANGING: Final = frozenset({"Reopen"})
+"""What changes nothing that can be seen."""
+TITLES: Final = 31
+"""Commands that every adapter is given: each resolution and each authority counts by itself."""
+
+
+class Case(NamedTuple):
+    """An adapter, and how many sequences of how many commands the two forms try on it."""
+
+    adapter: Adapter
+    examples: int
+    steps: int
+    examples_of_a_round: int
+
+
+def _memory(folder: Path, clock: Callable[[], int]) -> Storage:
+    del folder
+    return open_memory(clock=clock)
+
+
+def _sqlite(folder: Path, clock: Callable[[], int]) -> Storage:
+    return open_sqlite(f"sqlite:///{folder}/store.db", clock=clock)
+
+
+MEMORY: Final = Case(Adapter(_memory, survives_reopening=False), 64, 60, 200)
+SQLITE: Final = Case(Adapter(_sqlite, survives_reopening=True), 16, 40, 200)
+CASES: Final = (pytest.param(MEMORY, id="memory"), pytest.param(SQLITE, id="sqlite"))
+
+
+@pytest.mark.rule(
+    "CRT-11",
+    "LED-1",
+    "LED-2",
+    "LED-3",
+    "LED-4",
+    "LED-5",
+    "LED-6",
+    "LED-7",
+    "LED-8",
+    "LED-9",
+    "LED-10",
+    "LED-11",
+    "LED-12",
+    "LED-13",
+    "LED-14",
+    "LED-15",
+    "LED-17",
+)
+@pytest.mark.parametrize("case", CASES)
+def test_an_adapter_does_what_the_model_says(case: Case) -> None:
+    tally = check_ledger(case.adapter, examples=case.examples, steps=case.steps)
+    assert tally.total() >= case.examples * case.steps // 2
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7_200)
+@pytest.mark.rule("CRT-11")
+@pytest.mark.parametrize("case", CASES)
+def test_every_command_and_every_row_is_reached(case: Case) -> None:
+    tally = Tally()
+    rows: Counter[Transition] = Counter()
+    with WrongRule(transitions, "step", lambda right: _counted(right, rows)).active():
+        for _ in range(MOST_ROUNDS):
+            found = check_ledger(case.adapter, examples=case.examples_of_a_round, steps=case.steps)
+            tally.update(found)
+            if not _missing(tally) and len(rows) == len(TRANSITIONS):
+                break
+    print("", *tally.lines(), *_row_lines(rows), sep="\n")  # noqa: T201 - the counts
+    assert _missing(tally) == {}
+    assert [_row_name(row) for row in TRANSITIONS if row not in rows] == []
+    assert len(tally.titles()) == TITLES + case.adapter.survives_reopening
+
+
+def _counted(right: Callable[..., Transition], rows: Counter[Transition]) -> Callable[..., Any]:
+    """The right rule, which counts the rows that decide."""
+
+    def step(*arguments: object) -> Transition:
+        row = right(*arguments)
+        rows[row] += 1
+        return row
+
+    return step
+
+
+def _missing(tally: Tally) -> dict[str, tuple[int, int]]:
+    """Return the commands that did too little, or were refused too seldom."""
+    counts = {title: (tally[title, "changed"], tally[title, "refused"]) for title in tally.titles()}
+    return {
+        title: (changed, refused)
+        for title, (changed, refused) in counts.items()
+        if (title not in UNCHANGING and changed < ENOUGH)
+        or (title not in UNREFUSED and refused < ENOUGH)
+    }
+
+
+def _row_lines(rows: Counter[Transition]) -> list[str]:
+    return [f"{rows[row]:>8}  {_row_name(row)}" for row in TRANSITIONS]
+
+
+def _row_name(row: Transition) -> str:
+    states = "any" if row.states == ALL else ", ".join(row.states)
+    guard = f" ({row.guard.name})" if row.guard.name else ""
+    return f"{row.operation}: {states}{guard} -> {row.then or row.refusal}"
