@@ -10,7 +10,21 @@ from typing import TYPE_CHECKING, Final
 
 from yielded_testing.clock import wrapping
 from yielded_testing.running import run_cases
-from yielded_testing.saboteurs import archives, bundle, reading, records, runs, writing
+from yielded_testing.saboteurs import (
+    archives,
+    bundle,
+    ledger_admission,
+    ledger_finding,
+    ledger_joining,
+    ledger_lanes,
+    ledger_leases,
+    ledger_settling,
+    ledger_waiting,
+    reading,
+    records,
+    runs,
+    writing,
+)
 from yielded_testing.saboteurs.model import Saboteur
 from yielded_testing.saboteurs.touching import touched_by
 
@@ -30,6 +44,13 @@ SABOTEURS: Final = (
     *runs.SABOTEURS,
     *archives.SABOTEURS,
     *bundle.SABOTEURS,
+    *ledger_admission.SABOTEURS,
+    *ledger_lanes.SABOTEURS,
+    *ledger_leases.SABOTEURS,
+    *ledger_settling.SABOTEURS,
+    *ledger_joining.SABOTEURS,
+    *ledger_waiting.SABOTEURS,
+    *ledger_finding.SABOTEURS,
 )
 
 _PATIENCE: Final = 1.0

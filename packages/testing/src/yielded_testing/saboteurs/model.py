@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from yielded_testing.saboteurs.proxies import Archives, Bundle, Checkpoints, Threads
+from yielded_testing.saboteurs.proxies import Archives, Bundle, Checkpoints, Ledger, Threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
     from yielded_core.storage import Storage
 
-WrongPort: TypeAlias = type[Threads] | type[Archives] | type[Checkpoints] | type[Bundle]
+WrongPort: TypeAlias = (
+    type[Threads] | type[Archives] | type[Checkpoints] | type[Ledger] | type[Bundle]
+)
 """A class that passes everything on but what it overrides; its docstring says what is wrong."""
 
 _PREFIX: Final = "yielded_"
-_RIGHT: Final = frozenset({Threads, Archives, Checkpoints, Bundle, object})
+_RIGHT: Final = frozenset({Threads, Archives, Checkpoints, Ledger, Bundle, object})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class WrongRule:
     name: str
     wrong: Callable[[Any], Any]
     """Returns what stands in the place of the right rule; its docstring says what is wrong."""
+    within: tuple[str, ...] = ()
+    """The operations of the ports in which the rule is wrong; empty for wherever it is used."""
 
     @contextmanager
     def active(self) -> Generator[None]:
@@ -76,7 +80,7 @@ class Saboteur:
         A case that calls none of them cannot notice the mistake.
         """
         if isinstance(self.mistake, WrongRule):
-            return frozenset({self.mistake.name})
+            return frozenset(self.mistake.within or (self.mistake.name,))
         owners = [owner for owner in self.mistake.__mro__ if owner not in _RIGHT]
         return frozenset(name for owner in owners for name in vars(owner))
 
@@ -96,4 +100,5 @@ class Saboteur:
             return port
         name = "threads_type" if issubclass(port, Threads) else "checkpoints_type"
         name = "archives_type" if issubclass(port, Archives) else name
+        name = "ledger_type" if issubclass(port, Ledger) else name
         return type("Sabotaged", (Bundle,), {name: port})

@@ -188,12 +188,34 @@ class Checkpoints:
         return await self.inner.load(thread, at_or_before=at_or_before)
 
 
+class Ledger:
+    """A SubmissionLedger that passes every operation on."""
+
+    def __init__(self, inner: SubmissionLedger) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.inner, name)
+
+
+class Settlements:
+    """A SettlementPublisher that passes every operation on."""
+
+    def __init__(self, inner: SettlementPublisher) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.inner, name)
+
+
 class Bundle:
     """A storage that passes everything on, each port through a proxy of its own."""
 
     threads_type: type[Threads] = Threads
     archives_type: type[Archives] = Archives
     checkpoints_type: type[Checkpoints] = Checkpoints
+    ledger_type: type[Ledger] = Ledger
+    settlements_type: type[Settlements] = Settlements
 
     def __init__(self, inner: Storage) -> None:
         self.inner = inner
@@ -201,6 +223,9 @@ class Bundle:
         self._archives = self.archives_type(inner.archives, inner.threads, self.threads_type)
         offered = inner.checkpoints
         self._checkpoints = None if offered is None else self.checkpoints_type(offered)
+
+        self._ledger: object = self.ledger_type(inner.ledger)
+        self._settlements: object = self.settlements_type(inner.settlements)
 
     @property
     def threads(self) -> Threads:
@@ -216,11 +241,11 @@ class Bundle:
 
     @property
     def ledger(self) -> SubmissionLedger:
-        return self.inner.ledger
+        return cast("SubmissionLedger", self._ledger)
 
     @property
     def settlements(self) -> SettlementPublisher:
-        return self.inner.settlements
+        return cast("SettlementPublisher", self._settlements)
 
     async def info(self) -> StorageInfo:
         return await self.inner.info()

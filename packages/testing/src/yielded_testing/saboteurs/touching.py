@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 from yielded_testing.clock import wrapping
 from yielded_testing.running import run_cases
 from yielded_testing.saboteurs.model import WrongRule
-from yielded_testing.saboteurs.proxies import Archives, Bundle, Checkpoints, Threads
+from yielded_testing.saboteurs.proxies import (
+    Archives,
+    Bundle,
+    Checkpoints,
+    Ledger,
+    Settlements,
+    Threads,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -74,5 +81,7 @@ def _recording(seen: set[str]) -> type[Bundle]:
             "threads_type": type("RecordingThreads", (Noting, Threads), {}),
             "archives_type": type("RecordingArchives", (Noting, Archives), {}),
             "checkpoints_type": type("RecordingCheckpoints", (Noting, Checkpoints), {}),
+            "ledger_type": type("RecordingLedger", (Noting, Ledger), {}),
+            "settlements_type": type("RecordingSettlements", (Noting, Settlements), {}),
         },
     )

@@ -285,7 +285,7 @@ class AdmissionCases:
             assert isinstance(found.input, dict)
             found.input.clear()
 
-    @pytest.mark.rule("LED-1", "LED-3")
+    @pytest.mark.rule("LED-1", "LED-3", "LED-17")
     async def test_work_is_accepted_before_its_thread_is_there(self, storage: Storage) -> None:
         """The lane is at epoch 0, the log says that there is no thread, nothing can be claimed."""
         lane = LaneScript(storage)

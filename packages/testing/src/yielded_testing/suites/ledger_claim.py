@@ -99,7 +99,7 @@ class HeadCases:
         await lane.settle("key-1")
         assert await lane.unmoved(lane.try_claim()) is None
 
-    @pytest.mark.rule("LED-4")
+    @pytest.mark.rule("LED-4", "LED-17")
     @pytest.mark.parametrize("state", BARRIERS)
     async def test_a_barrier_stops_every_claim(self, storage: Storage, state: State) -> None:
         """Nothing behind an admitted, joining, joined or suspended head is claimed."""
@@ -311,7 +311,7 @@ class EpochCases:
         await other.append(note("mine"))
         assert await stored_names(storage) == ["late but owned", "mine"]
 
-    @pytest.mark.rule("LED-4", "LOG-2")
+    @pytest.mark.rule("LED-4", "LOG-2", "LOG-1")
     async def test_who_materialized_the_thread_is_fenced_too(self, storage: Storage) -> None:
         """A claim takes the thread from whoever wrote to it before."""
         writer = await Writer.begin(storage)

@@ -179,7 +179,7 @@ class ReleaseCases:
         await lane.refuses(OwnershipLost, storage.ledger.renew(THREAD, token=lane.token))
         assert await storage.ledger.renew(THREAD, token=other.token) == other.grant.expires_at
 
-    @pytest.mark.rule("LED-6", "LED-4")
+    @pytest.mark.rule("LED-6", "LED-4", "LED-8")
     async def test_a_lane_is_owned_for_one_submission(self, storage: Storage) -> None:
         """The token of one submission does nothing for another one of the same lane."""
         lane = await LaneScript.begin(storage)
@@ -188,12 +188,12 @@ class ReleaseCases:
         sequence = await lane.append_input("key-2")
         ledger, mine = storage.ledger, lane.token
         for work in (
-            ledger.mark_input_applied(THREAD, other, token=mine, sequence=sequence),
-            ledger.claim_joining(THREAD, other, token=mine),
-            lane.suspend("key-2"),
-            lane.publish("key-2"),
+            lambda: ledger.mark_input_applied(THREAD, other, token=mine, sequence=sequence),
+            lambda: ledger.claim_joining(THREAD, other, token=mine),
+            lambda: lane.suspend("key-2"),
+            lambda: lane.publish("key-2"),
         ):
-            await lane.refuses(OwnershipLost, work)
+            await lane.refuses(OwnershipLost, work())
 
 
 class MarkerCases:

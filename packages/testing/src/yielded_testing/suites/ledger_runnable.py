@@ -205,7 +205,7 @@ class RunnableCases:
         await storage.threads.delete_thread(THREAD)
         assert await found(storage) == []
 
-    @pytest.mark.rule("LED-17")
+    @pytest.mark.rule("LED-17", "REC-1")
     @pytest.mark.parametrize("limit", [0, -1, 1_025, True, "1", None])
     async def test_a_page_of_lanes_holds_1_to_1_024(self, storage: Storage, limit: int) -> None:
         """Another limit is refused, and so is what is no place; the default page holds 64."""

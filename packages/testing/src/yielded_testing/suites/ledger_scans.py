@@ -165,7 +165,7 @@ class SnapshotCases:
         assert later.lane.owner.live is False
         assert later.tail == (await storage.threads.tail(THREAD)).tail
 
-    @pytest.mark.rule("LED-15")
+    @pytest.mark.rule("LED-15", "LED-8")
     async def test_a_snapshot_asks_the_log(self, storage: Storage) -> None:
         """The input's and the settlement's records count, whatever the markers say."""
         lane = await LaneScript.begin(storage)
@@ -210,7 +210,7 @@ class SnapshotCases:
         assert submission in text
         assert "token" not in text
 
-    @pytest.mark.rule("LED-15", "LED-16")
+    @pytest.mark.rule("LED-15", "LED-16", "LED-11")
     async def test_a_snapshot_is_of_one_moment(self, storage: Storage) -> None:
         """While its work suspends, wakes, appends and is claimed, its parts always agree."""
         lane = await LaneScript.begin(storage)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class VersionCases:
     """LED-4: whatever changes a lane raises its version; ARC-2: exported facts raise another."""
 
-    @pytest.mark.rule("LED-4")
+    @pytest.mark.rule("LED-4", "LED-8", "LED-10", "LED-11", "LED-12", "LED-13")
     async def test_every_mutation_raises_the_version(self, storage: Storage) -> None:
         """Each of a whole life, so that no claim misses what happened in between."""
         lane = await LaneScript.begin(storage)

@@ -48,7 +48,7 @@ async def running(storage: Storage, *, applied: bool = False) -> LaneScript:
 class SuspendCases:
     """LED-11: ownership ends until what is waited for is there."""
 
-    @pytest.mark.rule("LED-11")
+    @pytest.mark.rule("LED-11", "LED-4", "LED-17")
     @pytest.mark.parametrize("waits", ["approvals", "children"])
     @pytest.mark.parametrize("applied", [False, True])
     async def test_suspended_work_waits_without_an_owner(

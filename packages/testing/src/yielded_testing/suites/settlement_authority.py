@@ -50,7 +50,7 @@ async def joined(storage: Storage, *guests: str) -> LaneScript:
 class JoinedSettlementCases:
     """LED-8: joined work settles as its host did, once that is published."""
 
-    @pytest.mark.rule("LED-8", "LED-10")
+    @pytest.mark.rule("LED-8", "LED-10", "LED-15", "REC-2")
     @pytest.mark.parametrize("finalized", [False, True])
     @pytest.mark.parametrize("outcome", OUTCOMES)
     async def test_joined_work_settles_with_its_host(
