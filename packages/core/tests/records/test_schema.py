@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from jsonschema import Draft202012Validator
 
 from yielded_core.records import payloads as p
@@ -50,6 +50,7 @@ def test_the_schema_accepts_samples_and_what_it_does_not_know(record: Record) ->
 
 
 @pytest.mark.rule("REC-6")
+@settings(deadline=None)  # a busy machine is no fault
 @given(wire_records())
 def test_the_schema_accepts_any_record_that_the_models_accept(value: Wire) -> None:
     VALIDATOR.validate(value)

@@ -69,6 +69,7 @@ _OF_THEME: Final[dict[Theme, tuple[Choice, ...]]] = {
         lane_choices.append,
         settling_choices.request_abort,
         lane_choices.admit,
+        lane_choices.materialize,
     ),
     "joining": (
         lane_choices.mark_joined,

@@ -87,7 +87,8 @@ def mark_ready(choose: Chooser) -> Command:
 
 def materialize(choose: Chooser) -> Command:
     """Register a thread, or take one over, or try to at a lower epoch."""
-    queue = choose.lane(lambda each: not each.epoch)
+    taken_over = choose.chance(2)
+    queue = choose.lane(lambda each: each.epoch > 1 if taken_over else not each.epoch)
     lower = max(1, queue.epoch - 1)
     epochs = (lower, lower, max(1, queue.epoch), queue.epoch + 1) if queue.epoch else (1,)
     return Materialize(queue.thread, choose.one(epochs))
