@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import heapq
+import json
 from typing import TYPE_CHECKING
-
-import orjson
 
 from yielded_core.digest import EMPTY_TAIL_DIGEST
 from yielded_core.errors import ThreadNotMaterialized
@@ -182,7 +181,7 @@ class MemoryUnit:
 
     def work(self, lane: LaneState, submission: Submission) -> AdmittedWork:
         """Return a submission with what was admitted."""
-        given, linkage, message = map(orjson.loads, self.texts(lane, submission))
+        given, linkage, message = map(json.loads, self.texts(lane, submission))
         return AdmittedWork(submission, given, linkage, message)
 
     def texts(self, lane: LaneState, submission: Submission) -> tuple[bytes, bytes, bytes]:
