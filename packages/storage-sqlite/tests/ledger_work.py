@@ -27,7 +27,9 @@ from yielded_core.records.payloads import SubmissionSettled, ToolCallSettled, Us
 from yielded_testing.suites.builders import record
 
 if TYPE_CHECKING:
-    from yielded_core.ports.work import Admitted
+    from yielded_core.ports.work import Admitted, Authority, Outcome
+    from yielded_core.records.envelope import Record
+    from yielded_core.records.identifiers import ReceiptId
     from yielded_core.storage import Storage
 
 LANE: Final = ThreadId("lane")
@@ -43,9 +45,9 @@ async def admit(storage: Storage, key: str, group: str | None = None) -> Admitte
     return await storage.ledger.admit(work)
 
 
-async def claim(storage: Storage, attempt: str) -> SubmissionId:
+async def claim(storage: Storage, attempt: str, token: OwnershipToken = TOKEN) -> SubmissionId:
     """Own the lane."""
-    grant = await storage.ledger.claim(LANE, attempt=AttemptId(attempt), token=TOKEN)
+    grant = await storage.ledger.claim(LANE, attempt=AttemptId(attempt), token=token)
     assert grant is not None
     return grant.submission.submission_id
 
@@ -62,27 +64,50 @@ async def apply_input(storage: Storage, submission: SubmissionId) -> int:
     return done.first_sequence
 
 
-async def settle(storage: Storage, work: Admitted) -> None:
-    """Publish and finalize the settlement of the owned submission."""
-    name = work.submission_id
+def settlement(name: SubmissionId, receipt: ReceiptId, outcome: Outcome) -> Record:
+    """Return the settlement record of a submission."""
     content = SubmissionSettled(
         submission_id=name,
         settlement_id=settlement_id(name),
-        receipt_id=work.receipt_id,
-        outcome="completed",
-        result={},
+        receipt_id=receipt,
+        outcome=outcome,
+        result={} if outcome == "completed" else None,
     )
-    entry = record(settlement_record_id(name), content)
+    return record(settlement_record_id(name), content)
+
+
+async def settle_everything(storage: Storage) -> None:
+    """Settle what `every_operation` leaves: a joined submission and an aborted one."""
+    authorities: dict[str, tuple[Authority, Outcome]] = {
+        "joined": ("joined", "completed"),
+        "admitted": ("queued-abort", "aborted"),
+    }
+    for work in await storage.ledger.scan_nonterminal():
+        authority, outcome = authorities[work.state]
+        await storage.settlements.publish(
+            LANE,
+            settlement(work.submission_id, work.receipt_id, outcome),
+            producer=PRODUCER,
+            token=TOKEN,
+            authority=authority,
+            finalize=True,
+        )
+
+
+async def settle(storage: Storage, work: Admitted, token: OwnershipToken = TOKEN) -> None:
+    """Publish and finalize the settlement of the owned submission."""
+    name = work.submission_id
+    entry = settlement(name, work.receipt_id, "completed")
     await storage.settlements.publish(
-        LANE, entry, producer=PRODUCER, token=TOKEN, authority="owned"
+        LANE, entry, producer=PRODUCER, token=token, authority="owned"
     )
     await storage.settlements.publish(
-        LANE, entry, producer=PRODUCER, token=TOKEN, authority="owned"
+        LANE, entry, producer=PRODUCER, token=token, authority="owned"
     )
     await storage.ledger.finalize_settlement(LANE, name, settlement=settlement_id(name))
 
 
-async def every_operation(storage: Storage) -> None:
+async def every_operation(storage: Storage, token: OwnershipToken = TOKEN) -> None:
     """Run each operation of the ledger at least once."""
     ledger = storage.ledger
     first, second = await admit(storage, "first", "group"), await admit(storage, "second")
@@ -90,45 +115,45 @@ async def every_operation(storage: Storage) -> None:
     await storage.threads.materialize(LANE, epoch=1)
     for work in (first, second):
         await ledger.mark_ready(LANE, work.submission_id)
-    host = await claim(storage, "one")
-    await ledger.renew(LANE, token=TOKEN)
+    host = await claim(storage, "one", token)
+    await ledger.renew(LANE, token=token)
     await ledger.mark_input_applied(
-        LANE, host, token=TOKEN, sequence=await apply_input(storage, host)
+        LANE, host, token=token, sequence=await apply_input(storage, host)
     )
     guest = second.submission_id
-    await ledger.claim_joining(LANE, host, token=TOKEN)
-    await ledger.revert_joining(LANE, guest, guard=JoiningGuard(host, TOKEN))
-    await ledger.claim_joining(LANE, host, token=TOKEN)
-    await ledger.mark_joined(LANE, guest, token=TOKEN, sequence=await apply_input(storage, guest))
-    await ledger.suspend(LANE, host, token=TOKEN, waiting_for=Suspension(approvals=(CALL,)))
+    await ledger.claim_joining(LANE, host, token=token)
+    await ledger.revert_joining(LANE, guest, guard=JoiningGuard(host, token))
+    await ledger.claim_joining(LANE, host, token=token)
+    await ledger.mark_joined(LANE, guest, token=token, sequence=await apply_input(storage, guest))
+    await ledger.suspend(LANE, host, token=token, waiting_for=Suspension(approvals=(CALL,)))
     await ledger.record_approval_decision(
         LANE, host, CALL, decision="approved", resolver="somebody", reason=""
     )
-    await claim(storage, "two")
-    await children(storage, host)
-    await unknown(storage, host)
-    await claim(storage, "three")
-    await ledger.release(LANE, token=TOKEN)
-    await claim(storage, "four")
-    await settle(storage, first)
+    await claim(storage, "two", token)
+    await children(storage, host, token)
+    await unknown(storage, host, token)
+    await claim(storage, "three", token)
+    await ledger.release(LANE, token=token)
+    await claim(storage, "four", token)
+    await settle(storage, first, token)
     await ledger.request_abort(
         LANE, (await admit(storage, "x")).submission_id, author="a", reason=""
     )
     await questions(storage, first)
 
 
-async def children(storage: Storage, parent: SubmissionId) -> None:
+async def children(storage: Storage, parent: SubmissionId, token: OwnershipToken) -> None:
     """Reserve, attach, release."""
     ledger, child = storage.ledger, AwaitedChild(ThreadId("child"), SubmissionId("child"))
     await ledger.reserve_child(
-        LANE, parent, token=TOKEN, call=CALL, reservation_id="r", digest=DIGEST
+        LANE, parent, token=token, call=CALL, reservation_id="r", digest=DIGEST
     )
-    await ledger.attach_child(LANE, parent, token=TOKEN, call=CALL, child=child)
-    await ledger.begin_release(LANE, parent, token=TOKEN, call=CALL, accounting={})
-    await ledger.release_child(LANE, parent, token=TOKEN, call=CALL)
+    await ledger.attach_child(LANE, parent, token=token, call=CALL, child=child)
+    await ledger.begin_release(LANE, parent, token=token, call=CALL, accounting={})
+    await ledger.release_child(LANE, parent, token=token, call=CALL)
 
 
-async def unknown(storage: Storage, submission: SubmissionId) -> None:
+async def unknown(storage: Storage, submission: SubmissionId, token: OwnershipToken) -> None:
     """Mark a call with a committed result unknown, and resolve it."""
     run = RunId("run")
     tail = await storage.threads.tail(LANE)
@@ -138,7 +163,7 @@ async def unknown(storage: Storage, submission: SubmissionId) -> None:
     batch = Batch(input_batch_id(SubmissionId("result")), PRODUCER, (record("result", result),))
     await storage.threads.append(LANE, batch, expected=tail.tail, epoch=tail.epoch)
     await storage.ledger.mark_unknown(LANE, submission, run=run, calls=[(CALL, "lost")])
-    await storage.ledger.release(LANE, token=TOKEN)
+    await storage.ledger.release(LANE, token=token)
     await storage.ledger.record_unknown_resolution(
         LANE,
         submission,

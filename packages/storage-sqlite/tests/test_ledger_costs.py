@@ -6,19 +6,19 @@ it was before, where the steps of SQLite's machine are counted.
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 from checks import part
 from ledger_work import LANE, TOKEN, admit, claim
+from statement_tracer import Tracer, snapshot, steps
 
 from yielded_core.records.identifiers import AttemptId, SubmissionId
 from yielded_storage_sqlite import open_storage
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator
+    import sqlite3
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from yielded_storage_sqlite import SqliteStorage
@@ -29,7 +29,6 @@ MANY: Final = 100_000
 LANES: Final = 1_000
 SLACK: Final = 0.02
 """Statements may take other branches, never a step for each row."""
-IGNORED: Final = frozenset({"BEGIN", "COMMIT", "PRAGMA", "ROLLBACK"})
 
 FILL: Final = (
     """
@@ -65,28 +64,6 @@ class Cost(NamedTuple):
     steps: int
 
 
-class Tracer:
-    """Takes note of the statements of connections."""
-
-    def __init__(self) -> None:
-        self._caught: list[str] | None = None
-
-    @contextmanager
-    def catching(self) -> Generator[list[str]]:
-        """Catch what is run meanwhile."""
-        self._caught = caught = []
-        yield caught
-        self._caught = None
-
-    def trace(self, connection: sqlite3.Connection) -> None:
-        """Trace the statements of a connection from now on, their values filled in."""
-        connection.set_trace_callback(self._note)
-
-    def _note(self, text: str) -> None:
-        if self._caught is not None and text.split(maxsplit=1)[0] not in IGNORED:
-            self._caught.append(text)
-
-
 async def cost(
     path: Path, others: int, operation: Callable[[SqliteStorage, SubmissionId], Awaitable[object]]
 ) -> Cost:
@@ -98,13 +75,10 @@ async def cost(
         await storage.ledger.mark_ready(LANE, own)
         file: StoreFile = part(storage, "_file")
         await file.write(lambda connection: fill(connection, others))
-        await file.write(tracer.trace)
-        async with file.connection() as connection:  # the only one, as long as reads take turns
-            await connection.run(tracer.trace)
+        await tracer.follow(storage)
         if operation is renew:
             await claim(storage, "attempt")
-        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(before)) as copy:
-            source.backup(copy)
+        snapshot(path, before)
         with tracer.catching() as caught:
             await operation(storage, own)
     return Cost(len(caught), steps(before, caught))
@@ -117,25 +91,6 @@ def fill(connection: sqlite3.Connection, others: int) -> None:
         named = {name: value for name, value in values.items() if f":{name}" in statement}
         connection.execute(statement, named)
     connection.execute("ANALYZE")
-
-
-def steps(path: Path, statements: list[str]) -> int:
-    """Count the steps that SQLite's machine takes for some statements."""
-    counted = 0
-
-    def count() -> int:
-        nonlocal counted
-        counted += 1
-        return 0
-
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("BEGIN")
-        connection.set_progress_handler(count, 1)
-        for statement in statements:
-            connection.execute(statement).fetchall()
-        connection.set_progress_handler(None, 1)
-        connection.execute("ROLLBACK")
-    return counted
 
 
 async def read_abort_intent(storage: SqliteStorage, own: SubmissionId) -> None:

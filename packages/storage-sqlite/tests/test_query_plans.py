@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
 
 import pytest
-from checks import part
 from ledger_work import every_operation
+from statement_tracer import Tracer, snapshot, steps
 
 from yielded_core.log.prepared import prepare_batch
 from yielded_core.ports.values import Checkpoint, ThreadTail
@@ -27,17 +27,15 @@ from yielded_testing.suites.builders import INSTANT_TEXT, Writer, batch, note, r
 from yielded_testing.suites.runs import RunScript
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
     from yielded_storage_sqlite import SqliteStorage
-    from yielded_storage_sqlite.file import StoreFile
 
 SMALL: Final = ThreadId("small")
 LARGE: Final = ThreadId("large")
 FILLERS: Final = {SMALL: 20, LARGE: 600}
 """Batches of two notes that lie between a thread's beginning and its end, by thread."""
-STATEMENT: Final = re.compile(r"^\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b", re.IGNORECASE)
 
 NO_TABLE = {"CONSTANT", "json_each"}
 """What a plan scans that is no table: the values of the statement itself."""
@@ -52,41 +50,6 @@ WHOLE_TABLE: Final = {
 """Statements that may read a table from its beginning, by a part of their text."""
 
 
-class Run(NamedTuple):
-    """A statement as it was run, its values filled in."""
-
-    text: str
-
-    @property
-    def line(self) -> str:
-        """The text on one line."""
-        return " ".join(self.text.split())
-
-
-class Tracer:
-    """Takes note of every statement of a storage, by its readers and by its writer."""
-
-    def __init__(self) -> None:
-        self.runs: list[Run] = []
-
-    @contextmanager
-    def catching(self) -> Generator[list[Run]]:
-        """Catch what is run meanwhile."""
-        first = len(self.runs)
-        caught: list[Run] = []
-        yield caught
-        caught += self.runs[first:]
-
-    def trace(self, connection: sqlite3.Connection) -> None:
-        """Trace the statements of a connection from now on."""
-        connection.set_trace_callback(self.ran)
-
-    def ran(self, statement: str) -> None:
-        """Take note of a statement, its values filled in."""
-        if STATEMENT.match(statement):
-            self.runs.append(Run(statement))
-
-
 @pytest.fixture
 def tracer() -> Tracer:
     return Tracer()
@@ -98,10 +61,7 @@ async def storage(path: Path, tracer: Tracer) -> AsyncIterator[SqliteStorage]:
     async with open_storage(f"sqlite:///{path}") as opened:
         for thread, fillers in FILLERS.items():
             await fill(opened, thread, fillers)
-        file: StoreFile = part(opened, "_file")
-        await file.write(tracer.trace)
-        async with file.connection() as connection:  # the only one, as long as reads take turns
-            await connection.run(tracer.trace)
+        await tracer.follow(opened)
         yield opened
 
 
@@ -220,17 +180,14 @@ async def everything(storage: SqliteStorage) -> None:
     await storage.new_incarnation()
 
 
-def plans(path: Path, runs: list[Run]) -> list[tuple[Run, list[str]]]:
-    """Return how SQLite would find the rows of each statement."""
-    known = {run.line: run for run in runs}
+def plans(path: Path, texts: list[str]) -> list[tuple[str, list[str]]]:
+    """Return how SQLite would find the rows of each statement, each on one line."""
+    lines = dict.fromkeys(" ".join(text.split()) for text in texts)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        return [(run, plan(connection, run)) for run in known.values()]
-
-
-def plan(connection: sqlite3.Connection, run: Run) -> list[str]:
-    """Return how SQLite would find the rows of one statement."""
-    steps = connection.execute(f"EXPLAIN QUERY PLAN {run.text}")
-    return [detail for *_, detail in steps]
+        return [
+            (line, [detail for *_, detail in connection.execute(f"EXPLAIN QUERY PLAN {line}")])
+            for line in lines
+        ]
 
 
 @pytest.mark.rule("LAY-1", "LOG-18", "LOG-19", "LOG-17")
@@ -238,13 +195,13 @@ async def test_no_statement_reads_a_table_through(
     storage: SqliteStorage, tracer: Tracer, path: Path
 ) -> None:
     await everything(storage)
-    found = plans(path, tracer.runs)
+    found = plans(path, tracer.texts)
     assert len(found) >= 60
-    for run, details in found:
+    for line, details in found:
         for detail in details:
-            assert "TEMP B-TREE" not in detail, (run.line, details)
+            assert "TEMP B-TREE" not in detail, (line, details)
             if detail.startswith("SCAN") and not NO_TABLE.intersection(detail.split()):
-                assert any(part in run.line for part in WHOLE_TABLE), (run.line, details)
+                assert any(part in line for part in WHOLE_TABLE), (line, details)
 
 
 @pytest.mark.rule("LAY-1")
@@ -253,7 +210,7 @@ async def test_every_index_serves_a_statement(
 ) -> None:
     await everything(storage)
     used: set[str] = set()
-    for _, details in plans(path, tracer.runs):
+    for _, details in plans(path, tracer.texts):
         for detail in details:
             found = re.search(r"(?:SEARCH|SCAN) (\w+).* (?:INDEX (\w+)|(PRIMARY KEY))", detail)
             if found is not None:
@@ -280,25 +237,6 @@ def is_compact(connection: sqlite3.Connection, table: str) -> bool:
     return bool(without_rowid)
 
 
-def steps(path: Path, runs: list[Run]) -> int:
-    """Count the steps that SQLite's machine takes for some statements."""
-    counted = 0
-
-    def count() -> int:
-        nonlocal counted
-        counted += 1
-        return 0
-
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("BEGIN")
-        connection.set_progress_handler(count, 1)
-        for run in runs:
-            connection.execute(run.text).fetchall()
-        connection.set_progress_handler(None, 1)
-        connection.execute("ROLLBACK")
-    return counted
-
-
 @pytest.mark.rule("LOG-18", "LOG-14")
 @pytest.mark.parametrize("kind", ["reads", "writes"])
 async def test_the_steps_of_an_operation_do_not_grow_with_the_thread(
@@ -318,10 +256,3 @@ async def test_the_steps_of_an_operation_do_not_grow_with_the_thread(
         if counts[1] > 1.3 * counts[0] + 20:
             grown[name] = (counts[0], counts[1])
     assert grown == {}
-
-
-def snapshot(path: Path, copy: Path) -> None:
-    """Copy a store as it is now."""
-    copy.unlink(missing_ok=True)
-    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
-        source.backup(target)

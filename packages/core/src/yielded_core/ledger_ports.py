@@ -7,9 +7,10 @@ and in `ledger.operations`, once.
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, Protocol, TypeVar, get_args
 
 from yielded_core.errors import InvalidArgument, StorageError
+from yielded_core.ledger import inputs
 from yielded_core.ledger.lane import check_lease
 from yielded_core.ledger.operations import (
     admission,
@@ -36,9 +37,7 @@ from yielded_core.ports.work import (
 )
 from yielded_core.records.bounds import (
     BATCH_RECORDS,
-    LONG_TEXT_UNITS,
     PAGE_RECORDS,
-    SHORT_TEXT_UNITS,
     TRANSFER_FACTS,
 )
 from yielded_core.records.canonical import canonical_json
@@ -47,10 +46,7 @@ from yielded_core.records.identifiers import (
     SubmissionId,
     ThreadId,
     check_digest,
-    check_epoch,
     check_identifier,
-    identifier_fault,
-    text_fault,
 )
 
 if TYPE_CHECKING:
@@ -100,8 +96,6 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-_BEFORE_ALL: Final = ThreadId("")
-
 
 class LedgerTransactions(Protocol):
     """What an adapter brings."""
@@ -137,14 +131,14 @@ class LedgerPort:
         self, thread: ThreadId, principal: Principal, key: IdempotencyKey
     ) -> AdmittedWork | None:
         """Return the submission that was admitted under exactly this key (LED-3)."""
-        _check_key(thread, principal, key)
+        inputs.check_key(thread, principal, key)
         return await self._in.inspect(lambda unit: reading.lookup_key(unit, thread, principal, key))
 
     async def resolve_admission(
         self, thread: ThreadId, principal: Principal, key: IdempotencyKey
     ) -> AdmissionAnswer:
         """Say whether work was admitted under a key, or that the store cannot say (LED-3)."""
-        _check_key(thread, principal, key)
+        inputs.check_key(thread, principal, key)
         try:
             return await self._in.inspect(
                 lambda unit: reading.resolve_admission(unit, thread, principal, key)
@@ -154,7 +148,7 @@ class LedgerPort:
 
     async def read_abort_intent(self, thread: ThreadId, submission: SubmissionId) -> AbortState:
         """Return the abort intent of one submission (LED-9)."""
-        _check_place(thread, submission)
+        inputs.check_place(thread, submission)
         return await self._in.inspect(
             lambda unit: reading.read_abort_intent(unit, thread, submission)
         )
@@ -168,14 +162,14 @@ class LedgerPort:
         self, *, after: tuple[ThreadId, int] | None = None, limit: int = 256
     ) -> tuple[Submission, ...]:
         """Return unsettled submissions by (thread, sequence) (LED-15)."""
-        place = _check_scan(after, limit)
+        place = inputs.check_scan(after, limit)
         return await self._in.inspect(lambda unit: unit.nonterminal(place, limit))
 
     async def queue(
         self, *, after: tuple[ThreadId, int] | None = None, limit: int = 256
     ) -> QueuePage:
         """Return unsettled submissions with their lanes and the store's instants (LED-15)."""
-        place = _check_scan(after, limit)
+        place = inputs.check_scan(after, limit)
         return await self._in.inspect(lambda unit: reading.queue_page(unit, place, limit))
 
     async def runnable(
@@ -183,7 +177,7 @@ class LedgerPort:
     ) -> tuple[RunnableLane, ...]:
         """Return lanes with claimable work, oldest first (LED-17)."""
         check_limit(limit, PAGE_RECORDS)
-        place: tuple[int, ThreadId] = (0, _BEFORE_ALL)
+        place: tuple[int, ThreadId] = (0, inputs.BEFORE_ALL)
         if after is not None:
             place = (
                 check_sequence(after.since, "after"),
@@ -195,7 +189,7 @@ class LedgerPort:
         self, thread: ThreadId, submission: SubmissionId
     ) -> RecoverySnapshot:
         """Return all that recovery decides on (LED-15)."""
-        _check_place(thread, submission)
+        inputs.check_place(thread, submission)
         return await self._in.inspect(
             lambda unit: reading.load_recovery_snapshot(unit, thread, submission)
         )
@@ -227,15 +221,15 @@ class LedgerPort:
 
     async def mark_ready(self, thread: ThreadId, submission: SubmissionId) -> Submission:
         """Let admitted work be claimed (LED-3)."""
-        _check_place(thread, submission)
+        inputs.check_place(thread, submission)
         return await self._in.mutate(lambda unit: admission.mark_ready(unit, thread, submission))
 
     async def request_abort(
         self, thread: ThreadId, submission: SubmissionId, *, author: str, reason: str
     ) -> AbortAccepted:
         """Ask that a submission be aborted (LED-9)."""
-        _check_place(thread, submission)
-        _check_words("author", author, reason)
+        inputs.check_place(thread, submission)
+        inputs.check_words("author", author, reason)
         return await self._in.mutate(
             lambda unit: admission.request_abort(unit, thread, submission, author, reason)
         )
@@ -257,7 +251,7 @@ class LedgerPort:
         check_identifier(token, "ownership token")
         check_lease(lease)
         if handoff is not None:
-            _check_handoff(handoff)
+            inputs.check_handoff(handoff)
         return await self._in.mutate(
             lambda unit: ownership.claim(unit, thread, attempt, token, lease, handoff)
         )
@@ -281,7 +275,7 @@ class LedgerPort:
         self, thread: ThreadId, submission: SubmissionId, *, token: OwnershipToken, sequence: int
     ) -> Submission:
         """Record where the input stands in the log (LED-7)."""
-        _check_owned(thread, submission, token)
+        inputs.check_owned(thread, submission, token)
         check_sequence(sequence, "sequence")
         return await self._in.mutate(
             lambda unit: ownership.mark_input_applied(unit, thread, submission, token, sequence)
@@ -293,7 +287,7 @@ class LedgerPort:
         self, thread: ThreadId, host: SubmissionId, *, token: OwnershipToken, limit: int = 16
     ) -> tuple[Submission, ...]:
         """Take the contiguous ready submissions behind the host (LED-10)."""
-        _check_owned(thread, host, token)
+        inputs.check_owned(thread, host, token)
         check_limit(limit, BATCH_RECORDS)
         return await self._in.mutate(
             lambda unit: joining.claim_joining(unit, thread, host, token, limit)
@@ -308,7 +302,7 @@ class LedgerPort:
         sequence: int,
     ) -> Submission:
         """Record that the input of a joining submission stands in the log (LED-10)."""
-        _check_place(thread, submission, token)
+        inputs.check_place(thread, submission, token)
         check_sequence(sequence, "sequence")
         return await self._in.mutate(
             lambda unit: joining.mark_joined(unit, thread, submission, token, sequence)
@@ -318,9 +312,9 @@ class LedgerPort:
         self, thread: ThreadId, submission: SubmissionId, *, guard: JoiningGuard | None = None
     ) -> RevertAnswer:
         """Give a joining submission back to the lane (LED-10)."""
-        _check_place(thread, submission)
+        inputs.check_place(thread, submission)
         if guard is not None:
-            _check_place(thread, guard.host, guard.token)
+            inputs.check_place(thread, guard.host, guard.token)
         return await self._in.mutate(
             lambda unit: joining.revert_joining(unit, thread, submission, guard)
         )
@@ -336,8 +330,8 @@ class LedgerPort:
         waiting_for: Suspension,
     ) -> SuspendAnswer:
         """End the ownership until approvals or children are there (LED-11)."""
-        _check_owned(thread, submission, token)
-        _check_suspension(waiting_for)
+        inputs.check_owned(thread, submission, token)
+        inputs.check_suspension(waiting_for)
         return await self._in.mutate(
             lambda unit: waiting.suspend(unit, thread, submission, token, waiting_for)
         )
@@ -353,10 +347,10 @@ class LedgerPort:
         reason: str,
     ) -> ApprovalRecorded:
         """Record a decision about one call (LED-12)."""
-        _check_place(thread, submission)
+        inputs.check_place(thread, submission)
         check_identifier(call, "tool call id")
-        _check_choice("decision", decision, get_args(Decision))
-        _check_words("resolver", resolver, reason)
+        inputs.check_choice("decision", decision, get_args(Decision))
+        inputs.check_words("resolver", resolver, reason)
         return await self._in.mutate(
             lambda unit: waiting.record_approval_decision(
                 unit, thread, submission, call, decision, resolver, reason
@@ -367,8 +361,8 @@ class LedgerPort:
         self, thread: ThreadId, submission: SubmissionId, *, child: AwaitedChild
     ) -> ChildWake:
         """Tell a parent that a child's settlement is published (LED-14)."""
-        _check_place(thread, submission)
-        _check_place(child.thread_id, child.submission_id)
+        inputs.check_place(thread, submission)
+        inputs.check_place(child.thread_id, child.submission_id)
         return await self._in.mutate(
             lambda unit: waiting.record_child_settled(unit, thread, submission, child)
         )
@@ -384,12 +378,12 @@ class LedgerPort:
         calls: Sequence[tuple[ToolCallId, str]],
     ) -> Submission:
         """Park a submission until its calls are resolved (LED-13)."""
-        _check_place(thread, submission)
+        inputs.check_place(thread, submission)
         check_identifier(run, "run id")
-        check_limit(len(calls), BATCH_RECORDS)
+        inputs.check_count("calls", len(calls))
         for call, reason in calls:
             check_identifier(call, "tool call id")
-            _check_text("reason", reason)
+            inputs.check_text("reason", reason)
         listed = tuple(calls)
         return await self._in.mutate(
             lambda unit: unknown.mark_unknown(unit, thread, submission, run, listed)
@@ -407,10 +401,10 @@ class LedgerPort:
         result: JsonValue = None,
     ) -> ResolutionRecorded:
         """Record what a person decided about a call (LED-13)."""
-        _check_place(thread, submission)
+        inputs.check_place(thread, submission)
         check_identifier(call, "tool call id")
-        _check_choice("resolution", resolution, get_args(Resolution))
-        _check_words("author", author, reason)
+        inputs.check_choice("resolution", resolution, get_args(Resolution))
+        inputs.check_words("author", author, reason)
         canonical_json(result)
         if result is not None and resolution != "completed-with-result":
             raise InvalidArgument("result", f"{resolution} has none")
@@ -432,9 +426,9 @@ class LedgerPort:
         digest: Digest,
     ) -> Reservation:
         """Reserve for the one child of a call (LED-14)."""
-        _check_owned(thread, submission, token)
+        inputs.check_owned(thread, submission, token)
         check_identifier(call, "tool call id")
-        _check_name("reservation_id", reservation_id)
+        inputs.check_name("reservation_id", reservation_id)
         check_digest("digest", digest)
         return await self._in.mutate(
             lambda unit: children.reserve_child(
@@ -452,9 +446,9 @@ class LedgerPort:
         child: AwaitedChild,
     ) -> Reservation:
         """Name the child of a reservation, once (LED-14)."""
-        _check_owned(thread, submission, token)
+        inputs.check_owned(thread, submission, token)
         check_identifier(call, "tool call id")
-        _check_place(child.thread_id, child.submission_id)
+        inputs.check_place(child.thread_id, child.submission_id)
         return await self._in.mutate(
             lambda unit: children.attach_child(unit, thread, submission, token, call, child)
         )
@@ -469,7 +463,7 @@ class LedgerPort:
         accounting: JsonValue,
     ) -> Reservation:
         """Freeze the accounting of a reservation, once (LED-14)."""
-        _check_owned(thread, submission, token)
+        inputs.check_owned(thread, submission, token)
         check_identifier(call, "tool call id")
         canonical_json(accounting)
         return await self._in.mutate(
@@ -485,7 +479,7 @@ class LedgerPort:
         call: ToolCallId,
     ) -> Reservation:
         """Free a reservation whose release began (LED-14)."""
-        _check_owned(thread, submission, token)
+        inputs.check_owned(thread, submission, token)
         check_identifier(call, "tool call id")
         return await self._in.mutate(
             lambda unit: children.release_child(unit, thread, submission, token, call)
@@ -497,7 +491,7 @@ class LedgerPort:
         self, thread: ThreadId, submission: SubmissionId, *, settlement: SettlementId
     ) -> Submission:
         """Project the canonical settlement record onto the ledger (LED-8)."""
-        _check_place(thread, submission)
+        inputs.check_place(thread, submission)
         check_identifier(settlement, "settlement id")
         return await self._in.mutate(
             lambda unit: finalize_settlement(unit, thread, submission, settlement)
@@ -523,75 +517,9 @@ class SettlementPort:
         """Append the one settlement record if the authority allows it (LED-8)."""
         check_identifier(thread, "thread id")
         check_identifier(token, "ownership token")
-        _check_choice("authority", authority, get_args(Authority))
+        inputs.check_choice("authority", authority, get_args(Authority))
         batch = prepare_settlement(record, producer)
         return await self._in.mutate(
             lambda unit: publish(unit, thread, batch, token, authority, finalize=finalize),
             touches=thread,
         )
-
-
-def _check_place(
-    thread: ThreadId, submission: SubmissionId, token: OwnershipToken | None = None
-) -> None:
-    check_identifier(thread, "thread id")
-    check_identifier(submission, "submission id")
-    if token is not None:
-        check_identifier(token, "ownership token")
-
-
-def _check_owned(thread: ThreadId, submission: SubmissionId, token: OwnershipToken) -> None:
-    _check_place(thread, submission)
-    check_identifier(token, "ownership token")
-
-
-def _check_key(thread: ThreadId, principal: Principal, key: IdempotencyKey) -> None:
-    check_identifier(thread, "thread id")
-    check_identifier(principal, "principal")
-    check_identifier(key, "idempotency key")
-
-
-def _check_scan(after: tuple[ThreadId, int] | None, limit: int) -> tuple[ThreadId, int]:
-    check_limit(limit, PAGE_RECORDS)
-    if after is None:
-        return _BEFORE_ALL, 0
-    return check_identifier(after[0], "thread id"), check_sequence(after[1], "after")
-
-
-def _check_handoff(handoff: ClaimHandoff) -> None:
-    check_epoch(handoff.epoch)
-    check_limit(len(handoff.deferred), BATCH_RECORDS)
-    for submission in (*handoff.deferred, handoff.target):
-        check_identifier(submission, "submission id")
-
-
-def _check_suspension(waiting_for: Suspension) -> None:
-    calls, awaited = waiting_for.approvals, waiting_for.children
-    if bool(calls) == bool(awaited) or len(calls) + len(awaited) > BATCH_RECORDS:
-        raise InvalidArgument("waiting_for", f"it is not 1 to {BATCH_RECORDS} calls or children")
-    for call in calls:
-        check_identifier(call, "tool call id")
-    for child in awaited:
-        _check_place(child.thread_id, child.submission_id)
-
-
-def _check_choice(argument: str, word: str, choices: tuple[str, ...]) -> None:
-    if word not in choices:
-        raise InvalidArgument(argument, f"it is none of {', '.join(choices)}")
-
-
-def _check_words(who: str, name: str, reason: str) -> None:
-    _check_name(who, name)
-    _check_text("reason", reason)
-
-
-def _check_name(argument: str, name: str) -> None:
-    fault = identifier_fault(name, SHORT_TEXT_UNITS)
-    if fault is not None:
-        raise InvalidArgument(argument, fault)
-
-
-def _check_text(argument: str, text: str) -> None:
-    fault = text_fault(text, LONG_TEXT_UNITS)
-    if fault is not None:
-        raise InvalidArgument(argument, fault)

@@ -44,7 +44,7 @@ class Rows(Protocol):
 Values: TypeAlias = "tuple[object, ...] | dict[str, object]"
 """What a statement takes, by place or by name."""
 Execute: TypeAlias = "Callable[[str, Values], Rows]"
-"""Runs a statement: on the writer's own connection, or on one that reads through SQLAlchemy."""
+"""Runs a statement, on the connection of the writer or of a reader."""
 
 
 def lane_of(thread: ThreadId, row: Row) -> LaneState:

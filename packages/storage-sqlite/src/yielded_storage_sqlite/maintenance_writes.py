@@ -24,7 +24,7 @@ from yielded_core.records.envelope import EncodedRecord, decode_record
 from yielded_core.records.identifiers import Digest
 from yielded_core.sql.chunks import chunk_lines, pack_chunks
 from yielded_storage_sqlite import statements as sql
-from yielded_storage_sqlite.ledger_statements import ALL_TAKEN_OVER, DELETE_RUNNABLE, OWES_WORK
+from yielded_storage_sqlite.ledger_statements import ALL_TAKEN_OVER, OWES_WORK
 from yielded_storage_sqlite.log_writes import (
     find_thread,
     find_tombstone,
@@ -190,7 +190,6 @@ def delete_thread(connection: sqlite3.Connection, thread: ThreadId, instant: int
     digest = bytes.fromhex(state.digest)
     connection.execute(sql.INSERT_TOMBSTONE, (thread, state.epoch, state.sequence, digest, instant))
     connection.execute(sql.INSERT_GARBAGE, (thread, state.generation))
-    connection.execute(DELETE_RUNNABLE, (thread,))
     connection.execute(sql.DELETE_THREAD, (thread,))
     return Tombstone(thread, state.tail, state.epoch)
 

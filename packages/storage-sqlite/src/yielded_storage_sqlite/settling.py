@@ -32,6 +32,8 @@ async def settled(work: asyncio.Future[Any]) -> None:
         except asyncio.CancelledError as error:
             cancellation = error
     if cancellation is not None:
+        if not work.cancelled():
+            work.exception()  # looked at, so that nobody is told of it a second time
         raise cancellation
 
 
@@ -77,4 +79,5 @@ def _in_snapshot(
     try:
         return question(connection)
     finally:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # else what ended it is the error to be told
+            connection.execute("ROLLBACK")

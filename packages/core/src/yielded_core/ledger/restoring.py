@@ -21,16 +21,11 @@ if TYPE_CHECKING:
 
     from yielded_core.ledger.archived import ArchivedWork
     from yielded_core.ledger.traces import Trace
-    from yielded_core.ports.work import Outcome, Submission
+    from yielded_core.ports.work import Submission
     from yielded_core.records.envelope import StoredRecord
 
 _LEFT_OPEN: Final = "the log that was imported does not tell its outcome"
 _RESOLVED: Final = "it was resolved before it was imported"
-_OUTCOMES: Final[dict[str, Outcome]] = {
-    "completed": "completed",
-    "failed": "failed",
-    "aborted": "aborted",
-}
 
 
 def needs_evidence(trace: Trace) -> bool:
@@ -78,9 +73,9 @@ def _placed(admitted: Submission, trace: Trace, *, in_doubt: bool) -> Submission
         input_sequence=trace.input_sequence or None,
         host=None if host is None else SubmissionId(host),
     )
-    if trace.settled_sequence:
-        name, outcome = SettlementId(trace.settlement_id), _OUTCOMES[trace.outcome]
-        return replace(placed, state="settled", settled=Settled(name, outcome, trace.settled_at))
+    if trace.outcome:
+        settled = Settled(SettlementId(trace.settlement_id), trace.outcome, trace.settled_at)
+        return replace(placed, state="settled", settled=settled)
     if not trace.input_sequence:
         return placed
     if host is not None:

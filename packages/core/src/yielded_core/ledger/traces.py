@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import orjson
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from yielded_core.log.states import States
+    from yielded_core.ports.work import Outcome
     from yielded_core.records.envelope import EncodedRecord
     from yielded_core.records.identifiers import RecordId, RunId
 
@@ -45,7 +46,7 @@ class Trace(NamedTuple):
     settled_at: int = 0
     settlement_id: str = ""
     receipt_id: str = ""
-    outcome: str = ""
+    outcome: Outcome | Literal[""] = ""
     open_calls: int = 0
     """Calls that its run declared and that have no result so far."""
     declared_at: int = 0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Final, Self, TypeAlias, cast
 
 import orjson
 from pydantic import ValidationError, model_validator
 
 from yielded_core.errors import InvalidRecord
+from yielded_core.ports.work import RESOLUTION_KINDS, Decision, Resolution, ResolutionKind
 from yielded_core.records.bounds import LONG_TEXT_UNITS
 from yielded_core.records.fields import (
     IdempotencyKeyField,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from yielded_core.ports.work import FactSection
 
 _OPTIONAL: Final = frozenset({"group", "result"})
-_FACTUAL: Final = frozenset({"completed-with-result", "never-happened"})
 
 
 class AdmissionFact(WireModel):
@@ -65,7 +65,7 @@ class ApprovalFact(WireModel):
 
     submission_id: SubmissionIdField
     tool_call_id: ToolCallIdField
-    decision: Literal["approved", "denied"]
+    decision: Decision
     resolver: Name
     reason: Text
     decided_at: Instant
@@ -77,10 +77,8 @@ class ResolutionFact(WireModel):
     submission_id: SubmissionIdField
     tool_call_id: ToolCallIdField
     run_id: RunIdField
-    kind: Literal["execution", "factual"]
-    resolution: Literal[
-        "safe-to-retry", "abort-submission", "completed-with-result", "never-happened"
-    ]
+    kind: ResolutionKind
+    resolution: Resolution
     author: Name
     reason: Text
     result: Annotated[Json | None, Optional] = None
@@ -88,7 +86,7 @@ class ResolutionFact(WireModel):
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:
-        if (self.resolution in _FACTUAL) != (self.kind == "factual"):
+        if RESOLUTION_KINDS[self.resolution] != self.kind:
             raise broken("the kind is not that of the resolution")
         if self.result is not None and self.resolution != "completed-with-result":
             raise broken("a result comes only with completed-with-result")

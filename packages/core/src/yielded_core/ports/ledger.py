@@ -207,7 +207,7 @@ class SubmissionLedger(LedgerReader, Protocol):
     ) -> tuple[Submission, ...]:
         """Take the contiguous ready submissions behind the owned host, 1 to 256 (LED-10).
 
-        Those that it took before and did not join yet are returned again, first.
+        Those that it took before and did not join yet are among them again, in lane order.
         """
         ...
 

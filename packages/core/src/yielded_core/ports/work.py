@@ -6,9 +6,12 @@ Instants are whole milliseconds since 1970 UTC. Tokens appear only where their o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from yielded_core.ports.values import Tail
     from yielded_core.records.bounded_json import JsonValue
     from yielded_core.records.envelope import StoredRecord
@@ -44,6 +47,15 @@ ResolutionKind: TypeAlias = Literal["execution", "factual"]
 Resolution: TypeAlias = Literal[
     "safe-to-retry", "abort-submission", "completed-with-result", "never-happened"
 ]
+RESOLUTION_KINDS: Final[Mapping[Resolution, ResolutionKind]] = MappingProxyType(
+    {
+        "safe-to-retry": "execution",
+        "abort-submission": "execution",
+        "completed-with-result": "factual",
+        "never-happened": "factual",
+    }
+)
+"""Whether a resolution decides what to do, or tells what happened (LED-13)."""
 Authority: TypeAlias = Literal["owned", "joined", "queued-abort"]
 ReservationStatus: TypeAlias = Literal["reserved", "attached", "releasing", "released"]
 ChildWake: TypeAlias = Literal["woken", "still-waiting", "not-waiting"]
@@ -340,7 +352,7 @@ class Lane:
     epoch: int
     """0 while the thread is not materialized."""
     version: int
-    """Raised by every change of the lane."""
+    """Raised by every change that the ledger makes; taking the thread over in the log is none."""
     owner: Owner | None
 
 

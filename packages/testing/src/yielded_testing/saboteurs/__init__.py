@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from yielded_testing.clock import wrapping
 from yielded_testing.running import run_cases
 from yielded_testing.saboteurs import (
+    archived_work,
     archives,
     bundle,
     ledger_admission,
@@ -43,6 +44,7 @@ SABOTEURS: Final = (
     *reading.SABOTEURS,
     *runs.SABOTEURS,
     *archives.SABOTEURS,
+    *archived_work.SABOTEURS,
     *bundle.SABOTEURS,
     *ledger_admission.SABOTEURS,
     *ledger_lanes.SABOTEURS,

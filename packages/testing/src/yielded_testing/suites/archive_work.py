@@ -13,6 +13,7 @@ import pytest
 from yielded_core.errors import (
     AdmissionConflict,
     ArchiveRefused,
+    ImportRefused,
 )
 from yielded_core.ports.work import Suspension
 from yielded_core.records.identifiers import RunId, ToolCallId
@@ -228,6 +229,22 @@ class RestoredWorkCases:
         await storage.threads.delete_thread(OTHER)
         assert await storage.ledger.lookup(other.id("one")) is None
         assert (await lane.see("one")).state == "settled"
+
+    @pytest.mark.rule("ARC-4", "REC-7")
+    @pytest.mark.parametrize("materialized", [False, True])
+    async def test_a_destination_with_work_refuses_an_import(
+        self, storage: Storage, *, materialized: bool
+    ) -> None:
+        """Its log is empty, its lane is not: the work stays, and nothing is staged."""
+        lines = await archive_of(await LaneScript.begin(storage))
+        if materialized:
+            await storage.threads.materialize(OTHER, epoch=1)
+        other = LaneScript(storage, OTHER, "other")
+        await other.admit("own")
+        fault = await refused(ImportRefused, import_archive(storage, streamed(lines)))
+        assert fault.reason == "destination-not-empty"
+        assert await storage.archives.import_state(OTHER) is None
+        assert (await other.see("own")).state == "admitted"
 
     @pytest.mark.rule("ARC-4", "REC-7")
     @pytest.mark.parametrize("kind", FORGED)

@@ -22,7 +22,7 @@ from yielded_core.records.identifiers import (
     Principal,
     ThreadId,
 )
-from yielded_testing.suites.builders import EMPTY, OTHER, THREAD, canonical
+from yielded_testing.suites.builders import EMPTY, OTHER, THREAD, batch, canonical, note
 from yielded_testing.suites.ledger_builders import LaneScript
 from yielded_testing.suites.ledger_values import STATES, UNSETTLED, USER, work
 from yielded_testing.suites.support import cancelled_at, refused, turns
@@ -303,6 +303,24 @@ class AdmissionCases:
         assert [(await lane.see(key)).queue_sequence for key in ("key-1", "key-2")] == [1, 2]
         await lane.ready("key-1")
         assert (await lane.claim()).epoch == 8
+
+    @pytest.mark.rule("LED-1", "LOG-1")
+    async def test_a_lane_alone_is_no_thread(self, storage: Storage) -> None:
+        """No operation of the log takes the lane of accepted work for a thread."""
+        await storage.ledger.admit(work("key-1"))
+        threads = storage.threads
+        given = batch("batch", note("note"))
+        for attempt in (
+            threads.append(THREAD, given, expected=EMPTY, epoch=1),
+            threads.read(THREAD),
+            threads.capture(THREAD),
+            threads.rebuild_indexes(THREAD),
+            threads.delete_thread(THREAD),
+            storage.archives.seal_range(THREAD, through=1),
+        ):
+            await refused(ThreadNotMaterialized, attempt)
+        assert await threads.threads() == ()
+        assert len(await storage.ledger.scan_nonterminal()) == 1
 
     @pytest.mark.rule("LED-1", "LOG-7")
     @pytest.mark.parametrize("delay", [0, 2, 20])

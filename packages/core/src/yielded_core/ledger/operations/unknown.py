@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from yielded_core.errors import UnknownCallNotFound, UnknownResolutionConflict
 from yielded_core.ledger.operations.evidence import lane_and_submission
 from yielded_core.ledger.transitions import Facts, advance, moved
-from yielded_core.ports.work import ResolutionRecorded, UnknownCall, UnknownResolution
+from yielded_core.ports.work import (
+    RESOLUTION_KINDS,
+    ResolutionRecorded,
+    UnknownCall,
+    UnknownResolution,
+)
 from yielded_core.records.canonical import canonical_json, json_digest
 from yielded_core.records.payloads import ToolCallSettled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from yielded_core.errors import SubmissionError
     from yielded_core.ledger.lane import LaneState
@@ -21,17 +26,10 @@ if TYPE_CHECKING:
     from yielded_core.ports.work import Resolution, ResolutionKind, Submission
     from yielded_core.records.identifiers import RunId, SubmissionId, ThreadId, ToolCallId
 
-_KINDS: Final[Mapping[Resolution, ResolutionKind]] = {
-    "safe-to-retry": "execution",
-    "abort-submission": "execution",
-    "completed-with-result": "factual",
-    "never-happened": "factual",
-}
-
 
 def kind_of(resolution: Resolution) -> ResolutionKind:
     """Say whether a resolution decides what to do, or tells what happened."""
-    return _KINDS[resolution]
+    return RESOLUTION_KINDS[resolution]
 
 
 def open_calls(
