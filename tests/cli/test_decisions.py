@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
-from owed_work import TOKEN, LaneOf, Owed
+from owed_work import LaneOf, Owed
 
 from yielded_core.storage import open_storage
 
@@ -82,9 +82,7 @@ def test_an_abort_is_refused_where_it_cannot_be(cli: Cli, owed: Owed) -> None:
         async with open_storage(owed.url) as storage:
             lane = LaneOf(storage, "busy")
             sequence = await lane.append_input(owed.work["guest"], epoch=2)
-            await storage.ledger.mark_joined(
-                lane.thread, owed.work["guest"], token=TOKEN, sequence=sequence
-            )
+            await storage.ledger.mark_joined(lane.thread, owed.work["guest"], sequence=sequence)
 
     asyncio.run(join())
     error = refused(cli("abort", owed.work["guest"], "--json", "--store", owed.url), 3)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from yielded_bench.records import PRODUCER
 from yielded_bench.work import claimed, input_batch, offered, queued, settlement
-from yielded_core.ports.work import Suspension
+from yielded_core.ports.work import JoiningGuard, Suspension
 from yielded_core.records.identifiers import (
     AttemptId,
     OwnershipToken,
@@ -60,7 +60,8 @@ async def _own(add: Callable[[str, Awaitable[Any]], Awaitable[Any]], storage: St
     await add("mark_input_applied", marked)
     await add("claim_joining, 1 guest", ledger.claim_joining(LANE, name, token=token))
     (guest,) = await ledger.claim_joining(LANE, name, token=token)
-    await add("revert_joining", ledger.revert_joining(LANE, guest.submission_id))
+    guard = JoiningGuard(name, token)
+    await add("revert_joining", ledger.revert_joining(LANE, guest.submission_id, guard=guard))
     await add("release", ledger.release(LANE, token=token))
 
 

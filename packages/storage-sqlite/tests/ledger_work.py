@@ -124,7 +124,7 @@ async def every_operation(storage: Storage, token: OwnershipToken = TOKEN) -> No
     await ledger.claim_joining(LANE, host, token=token)
     await ledger.revert_joining(LANE, guest, guard=JoiningGuard(host, token))
     await ledger.claim_joining(LANE, host, token=token)
-    await ledger.mark_joined(LANE, guest, token=token, sequence=await apply_input(storage, guest))
+    await ledger.mark_joined(LANE, guest, sequence=await apply_input(storage, guest))
     await ledger.suspend(LANE, host, token=token, waiting_for=Suspension(approvals=(CALL,)))
     await ledger.record_approval_decision(
         LANE, host, CALL, decision="approved", resolver="somebody", reason=""

@@ -298,14 +298,13 @@ class LedgerPort:
         thread: ThreadId,
         submission: SubmissionId,
         *,
-        token: OwnershipToken | None,
         sequence: int,
     ) -> Submission:
         """Record that the input of a joining submission stands in the log (LED-10)."""
-        inputs.check_place(thread, submission, token)
+        inputs.check_place(thread, submission)
         check_sequence(sequence, "sequence")
         return await self._in.mutate(
-            lambda unit: joining.mark_joined(unit, thread, submission, token, sequence)
+            lambda unit: joining.mark_joined(unit, thread, submission, sequence)
         )
 
     async def revert_joining(
@@ -328,12 +327,15 @@ class LedgerPort:
         *,
         token: OwnershipToken,
         waiting_for: Suspension,
+        despite_abort: bool = False,
     ) -> SuspendAnswer:
         """End the ownership until approvals or children are there (LED-11)."""
         inputs.check_owned(thread, submission, token)
-        inputs.check_suspension(waiting_for)
+        inputs.check_suspension(waiting_for, despite_abort=despite_abort)
         return await self._in.mutate(
-            lambda unit: waiting.suspend(unit, thread, submission, token, waiting_for)
+            lambda unit: waiting.suspend(
+                unit, thread, submission, token, waiting_for, despite_abort=despite_abort
+            )
         )
 
     async def record_approval_decision(
@@ -458,12 +460,12 @@ class LedgerPort:
         thread: ThreadId,
         submission: SubmissionId,
         *,
-        token: OwnershipToken,
+        token: OwnershipToken | None,
         call: ToolCallId,
         accounting: JsonValue,
     ) -> Reservation:
         """Freeze the accounting of a reservation, once (LED-14)."""
-        inputs.check_owned(thread, submission, token)
+        inputs.check_place(thread, submission, token)
         check_identifier(call, "tool call id")
         canonical_json(accounting)
         return await self._in.mutate(
@@ -475,11 +477,11 @@ class LedgerPort:
         thread: ThreadId,
         submission: SubmissionId,
         *,
-        token: OwnershipToken,
+        token: OwnershipToken | None,
         call: ToolCallId,
     ) -> Reservation:
         """Free a reservation whose release began (LED-14)."""
-        inputs.check_owned(thread, submission, token)
+        inputs.check_place(thread, submission, token)
         check_identifier(call, "tool call id")
         return await self._in.mutate(
             lambda unit: children.release_child(unit, thread, submission, token, call)

@@ -112,6 +112,13 @@ CASES = (
     ),
     Case(
         "RCV-4",
+        "abort asked for, the thread is not materialized",
+        snapshot("admitted", aborted=True, epoch=0, new=True),
+        NO_FACTS,
+        decisions.CompleteMaterialization(),
+    ),
+    Case(
+        "RCV-4",
         "abort asked for",
         snapshot(aborted=True),
         NO_FACTS,

@@ -20,6 +20,7 @@ from yielded_testing.suites.archive_lanes import every_state, facts_of
 from yielded_testing.suites.archive_pages import archive_lines, parsed_pages, sealed_lines
 from yielded_testing.suites.builders import THREAD
 from yielded_testing.suites.ledger_builders import LaneScript
+from yielded_testing.suites.ledger_handoff import handoff
 from yielded_testing.suites.transfer import content_of, lines_of, streamed
 
 if TYPE_CHECKING:
@@ -117,6 +118,25 @@ async def test_verify_finds_an_order_that_no_lane_has(
     assert set(found) == {"fifo-input-order", "fifo-settlement-order"}
     told(storage, monkeypatch, with_submission(first, queue_sequence=1), *swapped[1:])
     assert "fifo-settlement-order" not in found_in(await verify_thread(storage, THREAD))
+
+
+@pytest.mark.rule("ARC-3", "LED-5", "CRT-6")
+async def test_verify_takes_a_handoff_for_no_wrong_order(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lane = await LaneScript.begin(storage)
+    await lane.defer("head")
+    await lane.ready("next")
+    await lane.claim(handoff=await handoff(lane))
+    await lane.apply_input("next")
+    await lane.settle("next")
+    assert found_in(await verify_thread(storage, THREAD)) == {}
+    await lane.claim()
+    await lane.settle("head")
+    assert found_in(await verify_thread(storage, THREAD)) == {}
+    head, following = await facts_of(storage)
+    told(storage, monkeypatch, with_submission(head, deferred_at=None), following)
+    assert set(found_in(await verify_thread(storage, THREAD))) == {"fifo-settlement-order"}
 
 
 @pytest.mark.rule("ARC-3")

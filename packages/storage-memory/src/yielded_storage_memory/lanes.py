@@ -43,6 +43,13 @@ class Entry:
     )
     reservations: dict[ToolCallId, Reservation] = field(default_factory=dict)
 
+    @property
+    def facts(self) -> int:
+        """How many facts it consists of, as an archive carries them."""
+        found = self.submission
+        given = 1 + (found.abort is not None) + (found.deferred_at is not None)
+        return given + len(self.approvals) + len(self.resolutions)
+
 
 @dataclass
 class LaneRows:
@@ -62,10 +69,7 @@ class LaneRows:
     @property
     def facts(self) -> int:
         """How many facts the lane consists of, as an archive carries them."""
-        return sum(
-            1 + (entry.submission.abort is not None) + len(entry.approvals) + len(entry.resolutions)
-            for entry in self.entries.values()
-        )
+        return sum(entry.facts for entry in self.entries.values())
 
     def cut(self, count: int) -> None:
         """Forget every submission but the first ones."""

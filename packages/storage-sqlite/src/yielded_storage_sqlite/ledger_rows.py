@@ -61,7 +61,7 @@ def owner_columns(lane: LaneState) -> tuple[object, ...]:
 
 def submission_of(row: Row) -> Submission:
     """Return the submission of a row of control columns."""
-    author, reason, asked, settlement, outcome, settled = row[14:]
+    author, reason, asked, settlement, outcome, settled, deferred = row[14:]
     return Submission(
         thread_id=row[0],
         submission_id=row[1],
@@ -79,6 +79,7 @@ def submission_of(row: Row) -> Submission:
         suspension=None if row[13] is None else _suspension_of(row[13]),
         abort=None if asked is None else AbortIntent(author, reason, asked),
         settled=None if settled is None else Settled(settlement, outcome, settled),
+        deferred_at=deferred,
     )
 
 
@@ -96,6 +97,7 @@ def changing_columns(submission: Submission) -> tuple[object, ...]:
             if settled is None
             else (settled.settlement_id, settled.outcome, settled.settled_at)
         ),
+        submission.deferred_at,
     )
 
 

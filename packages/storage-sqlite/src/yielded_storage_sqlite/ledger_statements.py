@@ -65,7 +65,7 @@ _CONTROL: Final = """
 s.thread_id, s.submission_id, s.receipt_id, s.queue_sequence, s.principal, s.idempotency_key,
 s.admission_group, s.input_digest, s.admission_digest, s.admitted_at, s.state, s.input_sequence,
 s.host_submission, s.suspension, s.abort_author, s.abort_reason, s.abort_at,
-s.settlement_id, s.outcome, s.settled_at
+s.settlement_id, s.outcome, s.settled_at, s.deferred_at
 """
 _SELECT: Final = f"SELECT {_CONTROL} FROM yielded_submissions AS s"  # noqa: S608 - own columns
 _OF_LANE: Final = " WHERE s.thread_id = ? AND s.generation = ?"
@@ -97,7 +97,7 @@ SELECT coalesce(max(queue_sequence), 0) FROM yielded_submissions
 """
 COUNT_FACTS: Final = """
 SELECT
-  (SELECT count(*) + count(abort_at) FROM yielded_submissions
+  (SELECT count(*) + count(abort_at) + count(deferred_at) FROM yielded_submissions
     WHERE thread_id = :thread AND generation = :generation)
   + (SELECT count(*) FROM yielded_approvals
       WHERE thread_id = :thread AND generation = :generation)
@@ -145,7 +145,8 @@ INSERT_ADMITTED: Final = "INSERT INTO yielded_admissions VALUES (?, ?, ?, ?, ?, 
 SET_SUBMISSION: Final = """
 UPDATE yielded_submissions SET
   state = ?, input_sequence = ?, host_submission = ?, suspension = ?,
-  abort_author = ?, abort_reason = ?, abort_at = ?, settlement_id = ?, outcome = ?, settled_at = ?
+  abort_author = ?, abort_reason = ?, abort_at = ?, settlement_id = ?, outcome = ?, settled_at = ?,
+  deferred_at = ?
  WHERE thread_id = ? AND generation = ? AND queue_sequence = ?
 """
 PUBLISHER: Final = """

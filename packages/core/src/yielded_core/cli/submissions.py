@@ -88,6 +88,7 @@ def submission_document(submission: Submission) -> dict[str, object]:
         "host": submission.host,
         "waitsFor": submission.suspension and _suspension_document(submission.suspension),
         "abort": submission.abort and abort_document(submission.abort),
+        "deferredAt": None if submission.deferred_at is None else instant(submission.deferred_at),
         "settlement": submission.settled and _settled_document(submission.settled),
     }
 

@@ -259,6 +259,7 @@ CREATE TABLE yielded_submissions (
   settlement_id TEXT COLLATE "C", -- this and the next two: NULL until it is finalized
   outcome TEXT,
   settled_at BIGINT,
+  deferred_at BIGINT, -- NULL: no later submission was claimed past it
   publisher BYTEA, -- SHA-256 of the token that published its settlement; NULL before
   CONSTRAINT yielded_submissions_key PRIMARY KEY (thread_id, generation, queue_sequence),
   CONSTRAINT yielded_submissions_id UNIQUE (thread_id, generation, submission_id),

@@ -38,6 +38,7 @@ class ArchivedWork(NamedTuple):
     approvals: tuple[ApprovalDecision, ...]
     resolutions: tuple[tuple[RunId, UnknownResolution], ...]
     """Each with the run of its call."""
+    deferred_at: int | None = None
 
     @property
     def submission(self) -> Submission:
@@ -55,6 +56,7 @@ class ArchivedWork(NamedTuple):
             prepared.admission_digest,
             self.admitted_at,
             abort=self.abort,
+            deferred_at=self.deferred_at,
         )
 
 
@@ -95,6 +97,8 @@ def _admission(entry: SubmissionFacts) -> Iterator[bytes]:
     }
     if found.group is not None:
         value["group"] = found.group
+    if found.deferred_at is not None:
+        value["deferredAt"] = _text(found.deferred_at)
     yield _encoded(value)
 
 
@@ -216,4 +220,5 @@ def archived_work(
             )
             for one in resolutions
         ),
+        None if fact.deferred_at is None else milliseconds_of(fact.deferred_at),
     )

@@ -46,6 +46,8 @@ class Accepted(NamedTuple):
     input_digest: str
     was_unknown: bool
     """A call of it was known to be unknown, now or earlier."""
+    deferred: bool
+    """A claim handoff passed it (LED-5)."""
     claims: Claims = Claims()
 
 
@@ -58,7 +60,7 @@ class WorkFault(NamedTuple):
 
 
 class _Parked(NamedTuple):
-    """A submission that may have been passed by while it was parked."""
+    """A submission that may have been passed by while it was parked or deferred."""
 
     place: int
     since: int
@@ -179,7 +181,9 @@ class WorkAudit:
             if self._owed or settled < self._settled or (at and passed):
                 detail = f"it settled at sequence {settled}, before an earlier one"
                 self._fail(SETTLEMENT_ORDER, place, detail)
-        if trace.in_doubt_from or work.was_unknown:
+        if work.deferred:
+            self._parked.append(_Parked(place, at, settled))
+        elif trace.in_doubt_from or work.was_unknown:
             self._parked.append(_Parked(place, trace.in_doubt_from, settled))
         elif settled:
             self._group_settled = max(self._group_settled, settled)

@@ -75,11 +75,13 @@ def check_handoff(handoff: ClaimHandoff) -> None:
         check_identifier(submission, "submission id")
 
 
-def check_suspension(waiting_for: Suspension) -> None:
+def check_suspension(waiting_for: Suspension, *, despite_abort: bool) -> None:
     """Check what is waited for: 1 to 256 calls, or as many children."""
     calls, awaited = waiting_for.approvals, waiting_for.children
     if calls and awaited:
         raise InvalidArgument("waiting_for", "it names calls and children")
+    if calls and despite_abort:
+        raise InvalidArgument("waiting_for", "work that is to be aborted waits for children alone")
     check_count("waiting_for", len(calls) + len(awaited))
     for call in calls:
         check_identifier(call, "tool call id")

@@ -225,6 +225,13 @@ RECOVERY: Final[tuple[RecoveryRow, ...]] = (
         _release,
     ),
     RecoveryRow(
+        "RCV-4",
+        "abort asked for, the thread is not materialized",
+        CompleteMaterialization,
+        lambda seen: seen.aborted and seen.snapshot.lane.epoch == 0,
+        lambda _: CompleteMaterialization(),
+    ),
+    RecoveryRow(
         "RCV-4", "abort asked for", SettleAborted, lambda seen: seen.aborted, _settle_aborted
     ),
     RecoveryRow(

@@ -101,7 +101,10 @@ class RepairStartLink:
 
 @dataclass(frozen=True, slots=True)
 class PropagateAbort:
-    """Ask that the open children be aborted, which is idempotent, and wait for them (RCV-4)."""
+    """Ask that the open children be aborted, which is idempotent, and wait for them (RCV-4).
+
+    The parent waits suspended, `despite_abort`, so that the last child's settlement wakes it.
+    """
 
     children: tuple[AwaitedChild, ...]
     kind: ClassVar[Kind] = "repair"
@@ -237,7 +240,7 @@ class RepairReadiness:
 
 @dataclass(frozen=True, slots=True)
 class CompleteMaterialization:
-    """Materialize the thread and mark the submission ready (RCV-10)."""
+    """Materialize the thread and mark the submission ready (RCV-4, RCV-10)."""
 
     kind: ClassVar[Kind] = "repair"
 

@@ -87,6 +87,12 @@ class Facts(NamedTuple):
     """The resolution says what happened, not what to do."""
     host_settled: bool = False
     """The host is finalized, so that it has no owner."""
+    host_at_work: bool = False
+    """Somebody else's lease on the host is live."""
+    in_log: bool = False
+    """The log holds the input."""
+    freeing: bool = False
+    """The change gives back what is reserved."""
     agrees: bool = False
     """The content is that of the host's published settlement, or the id is the canonical one."""
     published: bool = False
@@ -133,6 +139,9 @@ _AWAITED: Final = _guard("the child is waited for", awaited=True)
 _UNGUARDED: Final = _guard(
     "neither the host's token nor a settled host", owned=False, host_settled=False
 )
+_IN_LOG: Final = _guard("the log holds the input", in_log=True)
+_AT_WORK: Final = _guard("somebody else's lease on the host is live", host_at_work=True)
+_TAKING: Final = _guard("it takes, or names a child", freeing=False)
 _AS_HOST: Final = _guard("equal to the host's published settlement", agrees=True)
 _NOT_PUBLISHED: Final = _guard("no canonical record exists", published=False)
 _ANOTHER_ID: Final = _guard("another settlement id", agrees=False)
@@ -163,7 +172,7 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
     _row("mark-input-applied", ALL, refusal="transition-refused"),
     _row("request-abort", ("settled",), refusal="settlement-conflict"),
     _row("request-abort", ("joined",), refusal="joined-to-host"),
-    _row("request-abort", ("suspended",), "resumed"),
+    _row("request-abort", ("suspended",), "resumed", guard=_NOT_ABORTED),
     _row("request-abort", ALL, "same"),
     _row("claim-joining", ALL, guard=_NOT_OWNED, refusal="ownership-lost"),
     _row("claim-joining", _ACTIVE, "same"),
@@ -172,15 +181,17 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
     _row("join", ALL, "none"),
     _row("mark-joined", _GUESTS, guard=_CONFLICT, refusal="conflict"),
     _row("mark-joined", ("joined",), "same", guard=_MARKED),
-    _row("mark-joined", ("joining",), guard=_UNGUARDED, refusal="ownership-lost"),
     _row("mark-joined", ("joining",), "joined"),
     _row("mark-joined", ALL, refusal="transition-refused"),
     _row("revert-joining", _GUESTS, guard=_UNGUARDED, refusal="ownership-lost"),
+    _row("revert-joining", ("joining",), "none", guard=_IN_LOG),
+    _row("revert-joining", ("joining",), "none", guard=_AT_WORK),
     _row("revert-joining", ("joining",), "ready"),
     _row("revert-joining", ALL, "none"),
     _row("suspend", ALL, guard=_NOT_OWNED, refusal="ownership-lost"),
-    _row("suspend", _ACTIVE, "none", guard=_COVERED),
-    _row("suspend", _ACTIVE, "suspended"),
+    _row("suspend", ("unknown",), guard=_NOT_ABORTED, refusal="transition-refused"),
+    _row("suspend", (*_ACTIVE, "unknown"), "none", guard=_COVERED),
+    _row("suspend", (*_ACTIVE, "unknown"), "suspended"),
     _row("suspend", ALL, refusal="transition-refused"),
     _row("record-approval-decision", ("settled",), refusal="settlement-conflict"),
     _row("record-approval-decision", ALL, guard=_CONFLICT, refusal="conflict"),
@@ -195,7 +206,8 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
     _row("record-unknown-resolution", ("unknown",), "same", guard=_OPEN_CALLS),
     _row("record-unknown-resolution", ("unknown",), "resumed"),
     _row("record-unknown-resolution", ALL, "same"),
-    _row("change-reservation", ALL, guard=_NOT_OWNED, refusal="ownership-lost"),
+    _row("change-reservation", UNSETTLED, guard=_NOT_OWNED, refusal="ownership-lost"),
+    _row("change-reservation", ("settled",), guard=_TAKING, refusal="ownership-lost"),
     _row("change-reservation", ALL, guard=_CONFLICT, refusal="conflict"),
     _row("change-reservation", ALL, "same"),
     _row("record-child-settled", ("suspended",), "resumed", guard=_COVERED),

@@ -49,6 +49,8 @@ class AdmissionFact(WireModel):
     linkage: Json
     message: Json
     admitted_at: Instant
+    deferred_at: Annotated[Instant | None, Optional] = None
+    """When a later submission was first claimed past it (LED-5)."""
 
 
 class AbortFact(WireModel):

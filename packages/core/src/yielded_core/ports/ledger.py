@@ -216,13 +216,12 @@ class SubmissionLedger(LedgerReader, Protocol):
         thread: ThreadId,
         submission: SubmissionId,
         *,
-        token: OwnershipToken | None,
         sequence: int,
     ) -> Submission:
-        """Record that the input of a joining submission stands in its host's log (LED-10).
+        """Record that the input of a joining submission stands in the log (LED-10).
 
-        Idempotent. None is the token of a host that is settled. Raises OwnershipLost,
-        MarkerConflict, EvidenceFault, TransitionRefused.
+        Idempotent. The log is the proof, so no token is asked for. Raises MarkerConflict,
+        EvidenceFault, TransitionRefused.
         """
         ...
 
@@ -232,7 +231,8 @@ class SubmissionLedger(LedgerReader, Protocol):
         """Give a joining submission back to the lane (LED-10).
 
         With a guard: another host's link is left alone; an unsettled host needs its current token
-        (OwnershipLost), a settled one none.
+        (OwnershipLost), a settled one none. Without: `host-at-work` while somebody's lease on the
+        host is live. A submission whose input the log holds stays, `in-log`: mark it joined.
         """
         ...
 
@@ -243,10 +243,13 @@ class SubmissionLedger(LedgerReader, Protocol):
         *,
         token: OwnershipToken,
         waiting_for: Suspension,
+        despite_abort: bool = False,
     ) -> SuspendAnswer:
         """End the ownership until approvals or children are there (LED-11).
 
-        Answers `resume-immediately`, and changes nothing, when they are there already.
+        Answers `resume-immediately`, and changes nothing, when they are there already, and when an
+        abort is asked for. Once it was passed on to the children, wait for them `despite_abort`;
+        work that is to be aborted waits for no approval.
         """
         ...
 
@@ -327,11 +330,14 @@ class SubmissionLedger(LedgerReader, Protocol):
         thread: ThreadId,
         submission: SubmissionId,
         *,
-        token: OwnershipToken,
+        token: OwnershipToken | None,
         call: ToolCallId,
         accounting: JsonValue,
     ) -> Reservation:
-        """Freeze the accounting of a reservation, once (LED-14)."""
+        """Freeze the accounting of a reservation, once (LED-14).
+
+        The token of its owner, or none where the parent is settled.
+        """
         ...
 
     async def release_child(
@@ -339,10 +345,10 @@ class SubmissionLedger(LedgerReader, Protocol):
         thread: ThreadId,
         submission: SubmissionId,
         *,
-        token: OwnershipToken,
+        token: OwnershipToken | None,
         call: ToolCallId,
     ) -> Reservation:
-        """Free a reservation whose release began (LED-14)."""
+        """Free a reservation whose release began, by the same right (LED-14)."""
         ...
 
     async def record_child_settled(

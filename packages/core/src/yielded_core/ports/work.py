@@ -60,7 +60,7 @@ Authority: TypeAlias = Literal["owned", "joined", "queued-abort"]
 ReservationStatus: TypeAlias = Literal["reserved", "attached", "releasing", "released"]
 ChildWake: TypeAlias = Literal["woken", "still-waiting", "not-waiting"]
 SuspendAnswer: TypeAlias = Literal["suspended", "resume-immediately"]
-RevertAnswer: TypeAlias = Literal["reverted", "not-joining", "other-host"]
+RevertAnswer: TypeAlias = Literal["reverted", "not-joining", "other-host", "in-log", "host-at-work"]
 FactSection: TypeAlias = Literal["admissions", "abortCommands", "approvals", "resolutions"]
 """The facts of accepted work that an archive carries, in the order of its pages (ARC-2)."""
 
@@ -154,6 +154,9 @@ class Submission:
     suspension: Suspension | None = None
     abort: AbortIntent | None = None
     settled: Settled | None = None
+    deferred_at: int | None = None
+    """When a later submission was first claimed past it, which may then be settled first (LED-5).
+    """
 
 
 @dataclass(frozen=True, slots=True)

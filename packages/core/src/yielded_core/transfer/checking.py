@@ -62,6 +62,7 @@ class CheckedWork(NamedTuple):
             found.group,
             found.input_digest,
             was_unknown=bool(self.work.resolutions),
+            deferred=found.deferred_at is not None,
         )
 
 

@@ -72,10 +72,9 @@ class StoredWork:
     def _kept(self) -> Iterator[Accepted]:
         self._file.seek(0)
         for line in self._file:
-            place, submission, receipt, key, group, digest, unknown, claims = orjson.loads(line)
-            yield Accepted(
-                place, submission, receipt, tuple(key), group, digest, unknown, Claims(*claims)
-            )
+            fields = orjson.loads(line)
+            work = Accepted(*fields)
+            yield work._replace(key=tuple(work.key), claims=Claims(*work.claims))
 
 
 def _encoded(work: Accepted) -> bytes:
@@ -93,6 +92,7 @@ def _accepted(entry: SubmissionFacts) -> Accepted:
         found.group,
         found.input_digest,
         was_unknown=bool(entry.unknown_calls),
+        deferred=found.deferred_at is not None,
         claims=Claims(
             texts_fault(entry) or "",
             found.input_sequence or 0,

@@ -125,13 +125,23 @@ SABOTEURS: Final = (
         WrongRule(transitions, "step", _aborted_guests, ("claim_joining",)),
     ),
     _joining(
-        "anybody-joins",
-        "test_an_unsettled_host_needs_its_token_to_join",
+        "revert-of-what-is-in-the-log",
+        "test_work_whose_input_is_in_the_log_stays",
         told(
-            "mark-joined",
-            "mark_joined",
-            "A guest is marked as joined whoever asks for it.",
-            owned=True,
+            "revert-joining",
+            "revert_joining",
+            "A guest is given back although the log holds its input.",
+            in_log=False,
+        ),
+    ),
+    _joining(
+        "revert-under-a-host",
+        "test_a_host_at_work_keeps_its_guests",
+        told(
+            "revert-joining",
+            "revert_joining",
+            "Recovery takes guests from a host that somebody works on.",
+            host_at_work=False,
         ),
     ),
     _joining(

@@ -231,6 +231,15 @@ def _deferred_as(sentence: str, **fields: Any) -> WrongRule:  # noqa: ANN401 - o
     return WrongRule(lanes, "claim_target", wrong)
 
 
+def _forgets_deferrals(_right: Rule) -> Rule:
+    """Nothing says which submissions a handoff passed."""
+
+    def wrong(_unit: LedgerUnit, found: LaneState, _handoff: ClaimHandoff) -> LaneState:
+        return found
+
+    return wrong
+
+
 def _not_released(right: Rule) -> Rule:
     """A deferred head need not be released, a lease of its own that ran out is enough."""
 
@@ -354,5 +363,11 @@ SABOTEURS: Final = (
         ("LED-5",),
         "test_an_owned_head_is_not_deferred",
         WrongRule(lanes, "claim_target", _not_released),
+    ),
+    Saboteur(
+        "handoff-not-kept",
+        ("LED-5", "CRT-6", "ARC-2", "ARC-4"),
+        "test_a_deferred_head_says_since_when",
+        WrongRule(ownership, "_defer", _forgets_deferrals),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from yielded_core.errors import SettlementConflict
+from yielded_core.errors import SettlementConflict, ThreadDeleted
 from yielded_core.ledger import transitions
 from yielded_core.ledger.operations import children, unknown, waiting
 from yielded_testing.saboteurs.ledger_units import WrongUnit, allowed, in_unit, told
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from yielded_core.ledger.lane import LaneState
     from yielded_core.ledger.transitions import Facts, Operation
-    from yielded_core.ledger.unit import LedgerUnit
+    from yielded_core.ledger.unit import LedgerEvidence, LedgerUnit
     from yielded_core.ports.work import (
         ApprovalDecision,
         AwaitedChild,
@@ -61,6 +61,39 @@ def _aborted_work_waits(right: Rule) -> Rule:
         if asked == "suspend" and found.abort is not None:
             facts = facts._replace(covered=False)
         return right(asked, lane, found, facts, *rest)
+
+    return wrong
+
+
+def _abort_ends_waiting(right: Rule) -> Rule:
+    """Work that is to be aborted never waits, not even for the children that it aborts."""
+
+    def wrong(*arguments: object, despite_abort: bool) -> object:
+        del despite_abort
+        return right(*arguments, despite_abort=False)
+
+    return wrong
+
+
+def _deleted_children_owe(right: Rule) -> Rule:
+    """A child whose thread was deleted counts as one that is still to be settled."""
+
+    def wrong(unit: LedgerEvidence, child: AwaitedChild) -> bool:
+        try:
+            unit.lane(child.thread_id)
+        except ThreadDeleted:
+            return False
+        return bool(right(unit, child))
+
+    return wrong
+
+
+def _only_owners_give_back(right: Rule) -> Rule:
+    """What a parent holds can be given back by its owner alone, which a settled one has not."""
+
+    def wrong(*arguments: object, freeing: bool = False) -> object:
+        del freeing
+        return right(*arguments)
 
     return wrong
 
@@ -254,6 +287,24 @@ SABOTEURS: Final = (
         ("LED-11",),
         "test_work_that_is_to_be_aborted_waits_for_nothing",
         WrongRule(transitions, "advance", _aborted_work_waits, ("suspend",)),
+    ),
+    Saboteur(
+        "aborted-parent-never-waits",
+        ("LED-9", "LED-11"),
+        "test_an_aborted_parent_waits_for_its_children",
+        WrongRule(waiting, "suspend", _abort_ends_waiting),
+    ),
+    Saboteur(
+        "deleted-child-owes",
+        ("LED-11", "LED-14"),
+        "test_a_deleted_child_is_settled",
+        WrongRule(waiting, "is_published", _deleted_children_owe),
+    ),
+    Saboteur(
+        "reservation-outlives-its-parent",
+        ("LED-14",),
+        "test_a_settled_parent_gives_back_what_it_holds",
+        WrongRule(children, "_change", _only_owners_give_back),
     ),
     Saboteur(
         "denial-does-not-cover",

@@ -85,9 +85,7 @@ async def _join(lane: LaneScript, key: str, host: str) -> None:
         input="hello",
     )
     tail = await lane.append(record(f"input:{lane.id(key)}", payload))
-    await lane.ledger.mark_joined(
-        lane.thread, lane.id(key), token=lane.token, sequence=tail.sequence
-    )
+    await lane.ledger.mark_joined(lane.thread, lane.id(key), sequence=tail.sequence)
 
 
 async def resolve(lane: LaneScript, key: str, call: str, *, result: Any = None) -> None:  # noqa: ANN401 - JSON

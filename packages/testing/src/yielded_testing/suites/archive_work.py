@@ -32,6 +32,7 @@ from yielded_testing.suites.archive_lanes import (
 from yielded_testing.suites.archive_pages import parsed_pages, rechained_pages, sealed_lines
 from yielded_testing.suites.builders import OTHER, record
 from yielded_testing.suites.ledger_builders import LaneScript
+from yielded_testing.suites.ledger_handoff import handoff
 from yielded_testing.suites.ledger_values import CALL, work
 from yielded_testing.suites.support import refused
 from yielded_testing.suites.transfer import content_of, lines_of, streamed
@@ -125,6 +126,23 @@ class RestoredWorkCases:
             judged = {one.invariant: one.outcome for one in found.findings}
             assert judged["ledger-log-agreement"] == "passed"
             assert judged["all-settled"] == "skipped"
+
+    @pytest.mark.rule("ARC-4", "LED-5", "CRT-6")
+    async def test_what_was_passed_is_remembered(self, storage: Storage) -> None:
+        """Work that a handoff passed was settled later, in order, here and after an import."""
+        lane = await LaneScript.begin(storage)
+        await lane.defer("head")
+        await lane.ready("next")
+        await lane.claim(handoff=await handoff(lane))
+        await lane.apply_input("next")
+        await lane.settle("next")
+        await lane.claim()
+        await lane.settle("head")
+        other = await brought(lane)
+        assert (await other.see("head")).deferred_at == (await lane.see("head")).deferred_at
+        assert (await other.see("next")).deferred_at is None
+        for thread in (lane.thread, other.thread):
+            assert (await verify_thread(storage, thread)).ok
 
     @pytest.mark.rule("ARC-4", "REC-7", "LED-1")
     async def test_keys_are_remembered(self, storage: Storage, clock: VirtualClock) -> None:

@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from yielded_core.errors import JoinedToHost, SettlementConflict, SubmissionNotFound
+from yielded_core.errors import (
+    JoinedToHost,
+    SettlementConflict,
+    SubmissionNotFound,
+    TransitionRefused,
+)
 from yielded_core.ports.work import AbortAccepted, AbortIntent, AbortState
 from yielded_core.records.identifiers import SubmissionId
 from yielded_core.records.payloads import AbortRequested
 from yielded_testing.suites.builders import OTHER, THREAD, record
-from yielded_testing.suites.ledger_builders import LaneScript
+from yielded_testing.suites.ledger_builders import LaneScript, child_lane
 from yielded_testing.suites.ledger_values import RESULTS, UNSETTLED
 
 if TYPE_CHECKING:
@@ -127,6 +132,43 @@ class AbortCases:
         grant = await lane.claim()
         assert (grant.submission.state, grant.submission.suspension) == ("input-applied", None)
         assert await lane.unmoved(lane.suspend("key-1")) == "resume-immediately"
+
+    @pytest.mark.rule("LED-9", "LED-11", "LED-14", "RCV-4")
+    @pytest.mark.parametrize("state", ["running", "input-applied", "unknown"])
+    async def test_an_aborted_parent_waits_for_its_children(
+        self, storage: Storage, state: State
+    ) -> None:
+        """Once it passed the abort on: suspended, a repeat of the abort wakes it no more."""
+        lane = await LaneScript.begin(storage)
+        await lane.bring("parent", state)
+        other, child = await child_lane(storage, "child")
+        await lane.abort("parent")
+        if state == "unknown":
+            await lane.claim()
+        assert await lane.unmoved(lane.await_children("parent", child)) == "resume-immediately"
+        assert await lane.await_children("parent", child, despite_abort=True) == "suspended"
+        await lane.unmoved(lane.abort("parent"))
+        assert await lane.unmoved(lane.try_claim()) is None
+        await other.publish("child", "aborted")
+        told = storage.ledger.record_child_settled(THREAD, lane.id("parent"), child=child)
+        assert await told == "woken"
+        again = await lane.claim()
+        resumed = "running" if again.submission.input_sequence is None else "input-applied"
+        assert again.submission.state == resumed
+        settled = lane.await_children("parent", child, despite_abort=True)
+        assert await lane.unmoved(settled) == "resume-immediately"
+        await lane.settle("parent", "aborted")
+
+    @pytest.mark.rule("LED-11", "LED-13")
+    async def test_parked_work_is_suspended_for_an_abort_alone(self, storage: Storage) -> None:
+        """Without one its calls have to be resolved first, whatever the caller says."""
+        lane = await LaneScript.begin(storage)
+        await lane.run("parent")
+        await lane.mark_unknown("parent")
+        _, child = await child_lane(storage, "child")
+        for despite in (False, True):
+            waiting = lane.await_children("parent", child, despite_abort=despite)
+            assert (await lane.refuses(TransitionRefused, waiting)).state == "unknown"
 
     @pytest.mark.rule("LED-9")
     async def test_abort_and_settlement_race(self, storage: Storage) -> None:

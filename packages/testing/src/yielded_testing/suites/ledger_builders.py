@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from yielded_core.errors import ThreadNotMaterialized
 from yielded_core.ports.values import Batch, Tail
-from yielded_core.ports.work import AwaitedChild, Suspension
+from yielded_core.ports.work import AwaitedChild, JoiningGuard, Suspension
 from yielded_core.records.identifiers import (
     AttemptId,
     BatchId,
@@ -193,11 +193,16 @@ class LaneScript:
             self.thread, self.id(key), token=self.token, waiting_for=Suspension(approvals)
         )
 
-    async def await_children(self, key: str, *children: AwaitedChild) -> str:
+    async def await_children(
+        self, key: str, *children: AwaitedChild, despite_abort: bool = False
+    ) -> str:
         """Suspend the owned submission until children are published."""
-        waiting = Suspension(children=children)
         return await self.ledger.suspend(
-            self.thread, self.id(key), token=self.token, waiting_for=waiting
+            self.thread,
+            self.id(key),
+            token=self.token,
+            waiting_for=Suspension(children=children),
+            despite_abort=despite_abort,
         )
 
     async def decide(self, key: str, call: str = CALL, *, approve: bool = True) -> bool:
@@ -231,11 +236,14 @@ class LaneScript:
     async def join(self, key: str, host: str) -> int:
         """Append and mark the input of a joining submission, and return its sequence."""
         sequence = await self.append_input(key)
-        await self.ledger.mark_joined(
-            self.thread, self.id(key), token=self.token, sequence=sequence
-        )
+        await self.ledger.mark_joined(self.thread, self.id(key), sequence=sequence)
         assert (await self.see(key)).host == self.id(host)
         return sequence
+
+    async def revert(self, key: str, host: str = "host") -> str:
+        """Give a joining submission back, as the owner of its host."""
+        guard = JoiningGuard(self.id(host), self.token)
+        return await self.ledger.revert_joining(self.thread, self.id(key), guard=guard)
 
     async def publish(
         self,

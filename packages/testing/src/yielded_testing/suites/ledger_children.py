@@ -13,7 +13,7 @@ from yielded_core.records.identifiers import Digest, SubmissionId, ThreadId, Too
 from yielded_testing.suites.builders import THREAD
 from yielded_testing.suites.ledger_builders import LaneScript, child_lane
 from yielded_testing.suites.ledger_operations import CHILD, DIGEST
-from yielded_testing.suites.ledger_values import CALL, LEASE, STATES
+from yielded_testing.suites.ledger_values import CALL, LEASE, STATES, token
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -195,6 +195,47 @@ class ReservationCases:
         assert (await lane.unmoved(change(other, "reserve"))).status == "reserved"
         assert (await change(other, "attach")).status == "attached"
 
+    @pytest.mark.rule("LED-14")
+    async def test_a_call_has_one_reservation(self, storage: Storage) -> None:
+        """The same digest under another id is another reservation, and a conflict."""
+        lane = await parent_lane(storage)
+        await change(lane, "reserve")
+        other = storage.ledger.reserve_child(
+            THREAD,
+            lane.id("parent"),
+            token=lane.token,
+            call=CALL,
+            reservation_id="another",
+            digest=DIGEST,
+        )
+        assert (await lane.refuses(ChildReservationConflict, other)).status == "reserved"
+
+    @pytest.mark.rule("LED-14", "LED-8")
+    @pytest.mark.parametrize("by", ["nobody", "the last owner", "somebody else"])
+    async def test_a_settled_parent_gives_back_what_it_holds(
+        self, storage: Storage, by: str
+    ) -> None:
+        """It has no owner any more, so no token is asked for; it takes nothing new."""
+        lane = await parent_lane(storage)
+        await change(lane, "reserve")
+        await change(lane, "reserve", "attached")
+        await change(lane, "attach", "attached")
+        owner = {"nobody": None, "the last owner": lane.token}.get(by, token("foreign"))
+        await lane.settle("parent")
+        parent, free = lane.id("parent"), storage.ledger.release_child
+        for call in (CALL, ToolCallId("attached")):
+            early = free(THREAD, parent, token=owner, call=call)
+            await lane.refuses(ChildReservationConflict, early)
+            begun = await storage.ledger.begin_release(
+                THREAD, parent, token=owner, call=call, accounting=SPENT
+            )
+            assert begun.status == "releasing"
+            assert (await free(THREAD, parent, token=owner, call=call)).status == "released"
+        for operation in ("reserve", "reserve otherwise", "attach"):
+            await lane.refuses(OwnershipLost, change(lane, operation))
+            await lane.refuses(OwnershipLost, change(lane, operation, "new"))
+        assert (await lane.see("parent")).state == "settled"
+
     @pytest.mark.rule("LED-14", "LED-16")
     async def test_one_of_many_children_is_attached(self, storage: Storage) -> None:
         """Of 12 at once one is attached, its repeat is answered, the others are refused."""
@@ -243,6 +284,25 @@ class ChildWakeCases:
         assert (await lane.claim()).submission == after
         again = await lane.unmoved(told(THREAD, lane.id("parent"), child=child))
         assert again == "not-waiting"
+
+    @pytest.mark.rule("LED-14", "LED-11", "ARC-7")
+    async def test_a_deleted_child_is_settled(self, storage: Storage) -> None:
+        """Only a thread that owes nothing is deleted, so its parent waits for it no more."""
+        lane = await parent_lane(storage)
+        pairs = [
+            await child_lane(storage, f"child-{number}", settled=number == 0) for number in range(2)
+        ]
+        (gone, lost), (other, child) = pairs
+        assert await lane.await_children("parent", lost, child) == "suspended"
+        await storage.threads.delete_thread(gone.thread)
+        assert (await lane.snapshot("parent")).published_children == frozenset({lost})
+        told = storage.ledger.record_child_settled
+        assert await lane.unmoved(told(THREAD, lane.id("parent"), child=lost)) == "still-waiting"
+        await other.settle("child")
+        await storage.threads.delete_thread(other.thread)
+        assert await told(THREAD, lane.id("parent"), child=lost) == "woken"
+        await lane.claim()
+        assert await lane.unmoved(lane.await_children("parent", lost)) == "resume-immediately"
 
     @pytest.mark.rule("LED-14", "LED-11")
     async def test_a_parent_waits_for_all_its_children(self, storage: Storage) -> None:

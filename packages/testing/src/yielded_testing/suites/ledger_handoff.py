@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -53,10 +54,27 @@ class ClaimHandoffCases:
         grant = await lane.claim(handoff=await handoff(lane))
         assert (grant.submission.submission_id, grant.epoch) == (lane.id("next"), 3)
         assert grant.submission.state == "running"
+        before = replace(before, deferred_at=(await lane.see("head")).deferred_at)
         assert await lane.see("head") == before
         assert await lane.unmoved(lane.try_claim()) is None
         await lane.settle("next")
         assert (await lane.claim()).submission == before
+
+    @pytest.mark.rule("LED-5", "ARC-2")
+    async def test_a_deferred_head_says_since_when(
+        self, storage: Storage, clock: VirtualClock
+    ) -> None:
+        """The first instant is kept. It is a fact, so the first time makes a new revision."""
+        lane = await deferred(storage)
+        clock.advance(7)
+        revision = (await storage.ledger.facts(THREAD)).fact_revision
+        first = (await lane.claim(handoff=await handoff(lane))).expires_at - LEASE
+        for _ in range(2):
+            assert (await storage.ledger.facts(THREAD)).fact_revision == revision + 1
+            passed = [(await lane.see(key)).deferred_at for key in ("head", "next", "last")]
+            assert passed == [first, None, None]
+            clock.advance(LEASE)
+            await lane.claim(handoff=await handoff(lane))
 
     @pytest.mark.rule("LED-5", "LED-4")
     async def test_without_a_handoff_the_head_itself_is_claimed(self, storage: Storage) -> None:

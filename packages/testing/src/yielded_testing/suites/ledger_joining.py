@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from yielded_core.errors import EvidenceFault, MarkerConflict, OwnershipLost, TransitionRefused
+from yielded_core.errors import EvidenceFault, MarkerConflict, TransitionRefused
 from yielded_testing.suites.builders import THREAD, note
 from yielded_testing.suites.ledger_builders import LaneScript
-from yielded_testing.suites.ledger_values import LEASE, STATES, token
+from yielded_testing.suites.ledger_values import LEASE, STATES
 
 if TYPE_CHECKING:
     from yielded_core.ports.work import State, Submission
@@ -155,9 +155,7 @@ class JoinedCases:
         await take(lane)
         await lane.append(note("one"))
         sequence = await lane.append_input("a")
-        joined = await storage.ledger.mark_joined(
-            THREAD, lane.id("a"), token=lane.token, sequence=sequence
-        )
+        joined = await storage.ledger.mark_joined(THREAD, lane.id("a"), sequence=sequence)
         assert (joined.state, joined.input_sequence) == ("joined", 2)
         assert (joined.host, await lane.see("a")) == (lane.id("host"), joined)
 
@@ -165,7 +163,7 @@ class JoinedCases:
     async def test_the_same_join_again_changes_nothing(
         self, storage: Storage, clock: VirtualClock
     ) -> None:
-        """By its owner, by the next one, and with no token once the host is settled."""
+        """Under its owner, under the next one, and once the host is settled."""
         lane = await hosting(storage, "a")
         await take(lane)
         sequence = await lane.join("a", "host")
@@ -175,8 +173,7 @@ class JoinedCases:
                 await lane.claim()
             elif way == "settled":
                 await lane.settle("host")
-            by = None if way == "settled" else lane.token
-            again = storage.ledger.mark_joined(THREAD, lane.id("a"), token=by, sequence=sequence)
+            again = storage.ledger.mark_joined(THREAD, lane.id("a"), sequence=sequence)
             assert (await lane.unmoved(again)).state == "joined"
 
     @pytest.mark.rule("LED-10")
@@ -187,9 +184,7 @@ class JoinedCases:
         sequence = await lane.join("a", "host")
         await lane.append(note("one"))
         for other in (0, sequence + 1, 99):
-            moved = storage.ledger.mark_joined(
-                THREAD, lane.id("a"), token=lane.token, sequence=other
-            )
+            moved = storage.ledger.mark_joined(THREAD, lane.id("a"), sequence=other)
             assert (await lane.refuses(MarkerConflict, moved)).existing == sequence
 
     @pytest.mark.rule("LED-10")
@@ -200,28 +195,29 @@ class JoinedCases:
         await lane.append(note("one"))
         await take(lane)
         for sequence in (0, 1, 2, 3):
-            missing = storage.ledger.mark_joined(
-                THREAD, lane.id("a"), token=lane.token, sequence=sequence
-            )
+            missing = storage.ledger.mark_joined(THREAD, lane.id("a"), sequence=sequence)
             assert (await lane.refuses(EvidenceFault, missing)).reason == "evidence-missing"
 
-    @pytest.mark.rule("LED-10")
-    async def test_an_unsettled_host_needs_its_token_to_join(
-        self, storage: Storage, clock: VirtualClock
+    @pytest.mark.rule("LED-10", "RCV-3")
+    @pytest.mark.parametrize("host", ["taken over", "released", "suspended", "settled"])
+    async def test_the_log_proves_a_join(
+        self, storage: Storage, clock: VirtualClock, host: str
     ) -> None:
-        """None, a superseded and a foreign one are refused; a settled host needs none."""
-        lane, other = await hosting(storage, "a"), LaneScript(storage, name="2")
+        """Recovery repairs the marker whoever owns the host by then, or nobody."""
+        lane = await hosting(storage, "a")
         await take(lane)
         sequence = await lane.append_input("a")
-        clock.advance(LEASE)
-        await other.claim()
-        guest = lane.id("a")
-        for wrong in (None, lane.token, token("foreign")):
-            join = storage.ledger.mark_joined(THREAD, guest, token=wrong, sequence=sequence)
-            assert (await lane.refuses(OwnershipLost, join)).actual == other.grant.epoch
-        await lane.publish("host", by=other.token, finalize=True)
-        joined = await storage.ledger.mark_joined(THREAD, guest, token=None, sequence=sequence)
-        assert joined.state == "joined"
+        if host == "taken over":
+            clock.advance(LEASE)
+            await lane.another("2").claim()
+        elif host == "released":
+            await lane.release()
+        elif host == "suspended":
+            await lane.suspend("host")
+        else:
+            await lane.settle("host")
+        joined = await storage.ledger.mark_joined(THREAD, lane.id("a"), sequence=sequence)
+        assert (joined.state, joined.host) == ("joined", lane.id("host"))
 
     @pytest.mark.rule("LED-10")
     @pytest.mark.parametrize("state", NOT_JOINING)
@@ -230,6 +226,5 @@ class JoinedCases:
         lane = await LaneScript.begin(storage)
         submission = await lane.bring("key-1", state)
         sequence = (await lane.see("key-1")).input_sequence or 1
-        for by in (None, token("1-1")):
-            join = storage.ledger.mark_joined(THREAD, submission, token=by, sequence=sequence)
-            assert (await lane.refuses(TransitionRefused, join)).state == state
+        join = storage.ledger.mark_joined(THREAD, submission, sequence=sequence)
+        assert (await lane.refuses(TransitionRefused, join)).state == state

@@ -178,4 +178,4 @@ class HostileInputCases:
         revert = storage.ledger.revert_joining
         with pytest.raises(ThreadError):
             await revert(THREAD, lane.id("key-1"), guard=guard)
-        assert await revert(THREAD, lane.id("key-1")) == "reverted"
+        assert await revert(THREAD, lane.id("key-1")) == "host-at-work"

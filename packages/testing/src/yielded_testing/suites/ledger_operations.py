@@ -38,14 +38,13 @@ RELEASING: Final = ToolCallId("releasing")
 async def staged(storage: Storage, thread: ThreadId = THREAD) -> LaneScript:
     """Return a lane on which every operation of `OWNED` succeeds with the current token.
 
-    `host` runs and its input stands at sequence 1, `guest` is joining it and its input stands at
-    sequence 2; two reservations are made, and the release of one has begun.
+    `host` runs and its input stands at sequence 1, `guest` is joining it; two reservations are
+    made, and the release of one has begun.
     """
     lane = await LaneScript.begin(storage, thread)
     ledger, host = storage.ledger, await lane.run("host")
     await lane.ready("guest")
     await lane.append_input("host")
-    await lane.append_input("guest")
     await ledger.claim_joining(thread, host, token=lane.token)
     for call in (RESERVED, RELEASING):
         await ledger.reserve_child(
@@ -88,17 +87,14 @@ OWNED: Final[dict[str, OwnedCall]] = {
     "release_child": lambda lane, owner: lane.ledger.release_child(
         lane.thread, lane.id("host"), token=owner, call=RELEASING
     ),
-    "mark_joined": lambda lane, owner: lane.ledger.mark_joined(
-        lane.thread, lane.id("guest"), token=owner, sequence=2
-    ),
     "revert_joining": lambda lane, owner: lane.ledger.revert_joining(
         lane.thread, lane.id("guest"), guard=JoiningGuard(lane.id("host"), owner)
     ),
     "publish": lambda lane, owner: lane.publish("host", by=owner),
 }
 """Every operation that a token allows, by its name."""
-OF_A_SETTLED_HOST: Final = frozenset({"mark_joined", "revert_joining", "publish"})
-"""Those of them that are otherwise decided once the host is settled."""
+WITHOUT_OWNER: Final = frozenset({"revert_joining", "begin_release", "release_child", "publish"})
+"""Those of them that are otherwise decided once the submission is settled."""
 
 
 def submission_operations(
@@ -118,7 +114,7 @@ def submission_operations(
             thread, submission, author="me", reason="enough"
         ),
         "claim_joining": lambda: ledger.claim_joining(thread, submission, token=owner),
-        "mark_joined": lambda: ledger.mark_joined(thread, submission, token=owner, sequence=1),
+        "mark_joined": lambda: ledger.mark_joined(thread, submission, sequence=1),
         "revert_joining": lambda: ledger.revert_joining(thread, submission),
         "suspend": lambda: ledger.suspend(
             thread, submission, token=owner, waiting_for=Suspension((CALL,))

@@ -15,7 +15,7 @@ from yielded_core.errors import (
 from yielded_core.records.identifiers import OwnershipToken, SubmissionId
 from yielded_testing.suites.builders import THREAD, note
 from yielded_testing.suites.ledger_builders import LaneScript
-from yielded_testing.suites.ledger_operations import OF_A_SETTLED_HOST, OWNED, staged
+from yielded_testing.suites.ledger_operations import OWNED, WITHOUT_OWNER, staged
 from yielded_testing.suites.ledger_values import LEASE, input_record, token
 
 if TYPE_CHECKING:
@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 
 LOST: Final = ("superseded", "released", "taken over", "suspended", "settled", "new timeline")
 LOSSES: Final = [
-    (way, name)
-    for way in LOST
-    for name in OWNED
-    if way != "settled" or name not in OF_A_SETTLED_HOST
+    (way, name) for way in LOST for name in OWNED if way != "settled" or name not in WITHOUT_OWNER
 ]
 
 

@@ -135,6 +135,10 @@ def _suspend_both(storage: Storage, given: Arguments) -> Coroutine[Any, Any, obj
     return storage.ledger.suspend(waiting_for=Suspension((CALL,), children), **given)
 
 
+def _suspend_aborted(storage: Storage, given: Arguments) -> Coroutine[Any, Any, object]:
+    return storage.ledger.suspend(waiting_for=Suspension((CALL,)), **given)
+
+
 def _mark_unknown(storage: Storage, given: Arguments) -> Coroutine[Any, Any, object]:
     calls = [(given.pop("call"), given.pop("reason"))] * given.pop("count")
     return storage.ledger.mark_unknown(calls=calls, **given)
@@ -225,9 +229,7 @@ PROBES: Final[dict[str, Probe]] = {
         {"thread": IDENTIFIER, "host": IDENTIFIER, "token": SHORT, "limit": UP_TO_256},
         _plain("claim_joining"),
     ),
-    "mark_joined": Probe(
-        {**PLACE, "token": SHORT.but(None), "sequence": SEQUENCE}, _plain("mark_joined")
-    ),
+    "mark_joined": Probe({**PLACE, "sequence": SEQUENCE}, _plain("mark_joined")),
     "revert_joining": Probe(PLACE, _plain("revert_joining")),
     "revert_joining with a guard": Probe(
         {**PLACE, "host": IDENTIFIER, "token": SHORT.but(None)}, _guarded
@@ -235,6 +237,9 @@ PROBES: Final[dict[str, Probe]] = {
     "suspend for calls": Probe({**OWNED, "call": IDENTIFIER, "count": many(1)}, _suspend_calls),
     "suspend for children": Probe({**OWNED, **CHILD, "count": many(1)}, _suspend_children),
     "suspend for both": Probe({**OWNED, "children": Kind(0, (1, 256))}, _suspend_both),
+    "suspend for calls, aborted": Probe(
+        {**OWNED, "despite_abort": Kind(right=False, wrong=(True,))}, _suspend_aborted
+    ),
     "record_approval_decision": Probe(
         {
             **PLACE,
@@ -264,9 +269,12 @@ PROBES: Final[dict[str, Probe]] = {
     ),
     "attach_child": Probe({**OWNED, "call": IDENTIFIER, **CHILD}, _with_child("attach_child")),
     "begin_release": Probe(
-        {**OWNED, "call": IDENTIFIER, "accounting": JSON}, _plain("begin_release")
+        {**PLACE, "token": SHORT.but(None), "call": IDENTIFIER, "accounting": JSON},
+        _plain("begin_release"),
     ),
-    "release_child": Probe({**OWNED, "call": IDENTIFIER}, _plain("release_child")),
+    "release_child": Probe(
+        {**PLACE, "token": SHORT.but(None), "call": IDENTIFIER}, _plain("release_child")
+    ),
     "record_child_settled": Probe({**PLACE, **CHILD}, _with_child("record_child_settled")),
     "finalize_settlement": Probe(
         {**PLACE, "settlement": IDENTIFIER}, _plain("finalize_settlement")

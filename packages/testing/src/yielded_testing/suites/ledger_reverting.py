@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from yielded_core.errors import OwnershipLost, TransitionRefused
+from yielded_core.errors import OwnershipLost
 from yielded_core.ports.work import JoiningGuard
 from yielded_core.records.identifiers import SubmissionId
 from yielded_testing.suites.builders import THREAD
@@ -33,7 +33,7 @@ class RevertCases:
         lane = await hosting(storage, "a", "b")
         await take(lane)
         version = await lane.version()
-        assert await storage.ledger.revert_joining(THREAD, lane.id("a")) == "reverted"
+        assert await lane.revert("a") == "reverted"
         assert await lane.version() > version
         reverted = await lane.see("a")
         assert (reverted.state, reverted.host, reverted.queue_sequence) == ("ready", None, 2)
@@ -153,35 +153,82 @@ class RevertCases:
         """By the same host, and then joins as any other."""
         lane = await hosting(storage, "a", "b")
         await take(lane)
-        await storage.ledger.revert_joining(THREAD, lane.id("a"))
+        await lane.revert("a")
         assert keys_of(await take(lane)) == ["a", "b"]
         await lane.join("a", "host")
         assert (await lane.see("a")).state == "joined"
 
+    @pytest.mark.rule("LED-10", "RCV-3")
+    @pytest.mark.parametrize("host", ["owned", "released", "settled"])
+    async def test_work_whose_input_is_in_the_log_stays(self, storage: Storage, host: str) -> None:
+        """Its host's run holds it already: given back, it would run a second time."""
+        lane = await hosting(storage, "a")
+        await take(lane)
+        await lane.append_input("a")
+        guard = JoiningGuard(lane.id("host"), lane.token)
+        if host == "released":
+            await lane.release()
+        elif host == "settled":
+            await lane.settle("host")
+        for given in (None,) if host == "released" else (None, guard):
+            revert = storage.ledger.revert_joining(THREAD, lane.id("a"), guard=given)
+            assert await lane.unmoved(revert) == "in-log"
+        await storage.ledger.mark_joined(THREAD, lane.id("a"), sequence=1)
+
+    @pytest.mark.rule("LED-10", "LED-6", "LED-11")
+    @pytest.mark.parametrize("ends", ["lapses", "is released", "is suspended"])
+    async def test_a_host_at_work_keeps_its_guests(
+        self, storage: Storage, clock: VirtualClock, ends: str
+    ) -> None:
+        """Recovery, which has no token, takes none away while the lease is live."""
+        lane = await hosting(storage, "a")
+        await take(lane)
+        for passed in (0, LEASE - 1):
+            clock.advance(passed)
+            revert = storage.ledger.revert_joining(THREAD, lane.id("a"))
+            assert await lane.unmoved(revert) == "host-at-work"
+        if ends == "lapses":
+            clock.advance(1)
+        elif ends == "is released":
+            await lane.release()
+        else:
+            await lane.suspend("host")
+        assert await storage.ledger.revert_joining(THREAD, lane.id("a")) == "reverted"
+
     @pytest.mark.rule("LED-10", "LED-16")
-    async def test_reverting_and_joining_race(self, storage: Storage) -> None:
-        """One of them wins: joined and left alone, or ready and refused to join."""
+    async def test_a_join_wins_over_a_revert(self, storage: Storage) -> None:
+        """Once the input is in the log, however the two race."""
         lane = await hosting(storage)
         for number in range(12):
             key = f"guest-{number}"
             await lane.ready(key)
             await take(lane)
             sequence = await lane.append_input(key)
-            guard = JoiningGuard(lane.id("host"), lane.token)
             pair = [
-                storage.ledger.revert_joining(THREAD, lane.id(key), guard=guard),
-                storage.ledger.mark_joined(
-                    THREAD, lane.id(key), token=lane.token, sequence=sequence
-                ),
+                lane.revert(key),
+                storage.ledger.mark_joined(THREAD, lane.id(key), sequence=sequence),
             ]
-            answers = await asyncio.gather(
-                *(pair if number % 2 else pair[::-1]), return_exceptions=True
-            )
+            answers = await asyncio.gather(*(pair if number % 2 else pair[::-1]))
+            assert {"in-log", "not-joining"}.intersection(map(str, answers))
             after = await lane.see(key)
-            if "reverted" in answers:
-                assert (after.state, after.host) == ("ready", None)
-                assert any(isinstance(each, TransitionRefused) for each in answers)
-                await lane.abort_queued(key)
+            assert (after.state, after.input_sequence) == ("joined", sequence)
+
+    @pytest.mark.rule("LED-10", "LOG-2")
+    async def test_a_revert_and_the_input_race(self, storage: Storage) -> None:
+        """Ready without an input, ready with one, or joining with one: the log says which."""
+        lane = await hosting(storage)
+        for number in range(12):
+            key = f"guest-{number}"
+            await lane.ready(key)
+            await take(lane)
+            pair = [lane.revert(key), lane.append_input(key)]
+            answers = await asyncio.gather(*(pair if number % 2 else pair[::-1]))
+            after = await lane.snapshot(key)
+            kept = "in-log" in answers
+            assert after.submission.state == ("joining" if kept else "ready")
+            (sequence,) = [each for each in answers if isinstance(each, int)]
+            assert after.input_sequence == sequence
+            if kept:
+                await storage.ledger.mark_joined(THREAD, lane.id(key), sequence=sequence)
             else:
-                assert "not-joining" in answers
-                assert (after.state, after.input_sequence) == ("joined", sequence)
+                await lane.abort_queued(key)

@@ -44,7 +44,7 @@ class VersionCases:
         )
         await did(lane.ready("guest"))
         await did(take(lane, "key-1"))
-        await did(ledger.revert_joining(THREAD, lane.id("guest")))
+        await did(lane.revert("guest", "key-1"))
         await did(take(lane, "key-1"))
         await did(lane.join("guest", "key-1"))
         for step in ("reserve", "attach", "begin", "release"):

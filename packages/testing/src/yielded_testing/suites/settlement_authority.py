@@ -211,7 +211,7 @@ class QueuedAbortCases:
         lane = await hosting(storage, "a")
         await take(lane)
         await lane.abort("a")
-        await storage.ledger.revert_joining(THREAD, lane.id("a"))
+        await lane.revert("a")
         published = await lane.publish("a", "aborted", authority="queued-abort", by=token("x"))
         assert not published.replayed
 

@@ -117,6 +117,8 @@ def _control(told: Told) -> Iterator[tuple[str, str]]:
         yield "group", one.group
     yield "digest", one.input_digest
     yield "input", _input(snapshot)
+    if one.deferred_at is not None:
+        yield "deferred", f"passed by a later one at {instant(one.deferred_at)}"
     if one.host is not None:
         published = ", whose settlement is published" if snapshot.host_published else ""
         yield "host", f"{one.host}{published}"

@@ -200,6 +200,7 @@ CREATE TABLE yielded_submissions (
   settlement_id TEXT COLLATE "C",
   outcome TEXT,
   settled_at BIGINT,
+  deferred_at BIGINT,
   publisher BYTEA,
   CONSTRAINT yielded_submissions_key PRIMARY KEY (thread_id, generation, queue_sequence),
   CONSTRAINT yielded_submissions_id UNIQUE (

@@ -200,6 +200,7 @@ CREATE TABLE yielded_submissions (
   settlement_id TEXT,
   outcome TEXT,
   settled_at INTEGER,
+  deferred_at INTEGER,
   publisher BLOB,
   CONSTRAINT yielded_submissions_key PRIMARY KEY (thread_id, generation, queue_sequence),
   CONSTRAINT yielded_submissions_id UNIQUE (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from yielded_core.errors import ChildReservationConflict
@@ -99,32 +100,35 @@ def begin_release(
     unit: LedgerUnit,
     thread: ThreadId,
     submission: SubmissionId,
-    token: OwnershipToken,
+    token: OwnershipToken | None,
     call: ToolCallId,
     accounting: JsonValue,
 ) -> Reservation:
-    """Freeze the accounting of a reservation, once."""
-    return _change(unit, thread, submission, token, call, lambda known: begin(known, accounting))
+    """Freeze the accounting of a reservation, once; a settled parent needs no token."""
+    rule = partial(begin, accounting=accounting)
+    return _change(unit, thread, submission, token, call, rule, freeing=True)
 
 
 def release_child(
     unit: LedgerUnit,
     thread: ThreadId,
     submission: SubmissionId,
-    token: OwnershipToken,
+    token: OwnershipToken | None,
     call: ToolCallId,
 ) -> Reservation:
-    """Free a reservation whose release began."""
-    return _change(unit, thread, submission, token, call, free)
+    """Free a reservation whose release began; a settled parent needs no token."""
+    return _change(unit, thread, submission, token, call, free, freeing=True)
 
 
 def _change(
     unit: LedgerUnit,
     thread: ThreadId,
     submission: SubmissionId,
-    token: OwnershipToken,
+    token: OwnershipToken | None,
     call: ToolCallId,
     rule: Callable[[Reservation | None], Reservation | str],
+    *,
+    freeing: bool = False,
 ) -> Reservation:
     lane, found = lane_and_submission(unit, thread, submission)
     held = unit.reservations(lane, found)
@@ -134,7 +138,9 @@ def _change(
     if isinstance(after, str):
         status = "none" if known is None else known.status
         conflict = ChildReservationConflict(thread, submission, call, status, after)
-    facts = Facts(owned=owns_submission(lane, submission, token), conflict=conflict)
+    facts = Facts(
+        owned=owns_submission(lane, submission, token), freeing=freeing, conflict=conflict
+    )
     advance("change-reservation", lane, found, facts)
     if isinstance(after, str):  # refused above
         raise TypeError(after)

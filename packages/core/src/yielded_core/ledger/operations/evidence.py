@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from yielded_core.ledger.lane import LaneState
     from yielded_core.ledger.unit import LedgerEvidence
     from yielded_core.ports.work import Submission
-    from yielded_core.records.identifiers import SubmissionId, ThreadId
+    from yielded_core.records.identifiers import RecordId, SubmissionId, ThreadId
 
 
 def lane_and_submission(
@@ -44,10 +44,15 @@ def require_materialized(lane: LaneState) -> None:
         raise ThreadNotMaterialized(lane.thread_id)
 
 
+def sequence_of(unit: LedgerEvidence, lane: LaneState, record: RecordId) -> int | None:
+    """Return where the log holds a record; None where it does not, or is not there yet."""
+    return None if lane.epoch == 0 else unit.sequence_of(lane, record)
+
+
 def require_input_at(
     unit: LedgerEvidence, lane: LaneState, submission: SubmissionId, sequence: int
 ) -> None:
     """Refuse a marker that the log does not bear out: where they disagree the log wins."""
-    if unit.sequence_of(lane, input_record_id(submission)) != sequence:
+    if sequence_of(unit, lane, input_record_id(submission)) != sequence:
         detail = f"the input of {submission} is not at sequence {sequence}"
         raise EvidenceFault(lane.thread_id, "evidence-missing", detail)

@@ -6,9 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from yielded_core.ledger.lane import owns_submission
-from yielded_core.ledger.operations.evidence import lane_and_submission, require_input_at
+from yielded_core.ledger.operations.evidence import (
+    lane_and_submission,
+    require_input_at,
+    sequence_of,
+)
 from yielded_core.ledger.operations.ownership import other_marker
 from yielded_core.ledger.transitions import Facts, advance, moved, step
+from yielded_core.records.identifiers import input_record_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,14 +63,14 @@ def mark_joined(
     unit: LedgerUnit,
     thread: ThreadId,
     submission: SubmissionId,
-    token: OwnershipToken | None,
     sequence: int,
 ) -> Submission:
-    """Record that the input of a joining submission stands in the log (LED-10)."""
+    """Record that the input of a joining submission stands in the log (LED-10).
+
+    The log proves it, so nobody's token has to.
+    """
     lane, found = lane_and_submission(unit, thread, submission)
     facts = Facts(
-        owned=_owned_host(lane, found, token),
-        host_settled=_host_settled(unit, lane, found),
         marked=found.input_sequence == sequence,
         conflict=other_marker(found, sequence),
     )
@@ -82,17 +87,24 @@ def mark_joined(
 def revert_joining(
     unit: LedgerUnit, thread: ThreadId, submission: SubmissionId, guard: JoiningGuard | None
 ) -> RevertAnswer:
-    """Give a joining submission back to the lane (LED-10)."""
+    """Give a joining submission back to the lane, unless its input is in the log (LED-10).
+
+    Without a guard it stays while somebody's lease on its host is live.
+    """
     lane, found = lane_and_submission(unit, thread, submission)
     if guard is not None and found.host is not None and found.host != guard.host:
         return "other-host"
     facts = Facts(
         owned=guard is None or _owned_host(lane, found, guard.token),
         host_settled=_host_settled(unit, lane, found),
+        host_at_work=guard is None and _host_at_work(unit, lane, found),
+        in_log=sequence_of(unit, lane, input_record_id(submission)) is not None,
     )
     row = advance("revert-joining", lane, found, facts)
     if row.then == "none":
-        return "not-joining"
+        if found.state != "joining":
+            return "not-joining"
+        return "in-log" if facts.in_log else "host-at-work"
     unit.save_submission(lane, replace(moved(row, found), host=None))
     unit.save_lane(lane.changed())
     return "reverted"
@@ -111,6 +123,11 @@ def _behind(unit: LedgerUnit, lane: LaneState, host: Submission) -> Iterator[Sub
 
 def _owned_host(lane: LaneState, guest: Submission, token: OwnershipToken | None) -> bool:
     return guest.host is not None and owns_submission(lane, guest.host, token)
+
+
+def _host_at_work(unit: LedgerUnit, lane: LaneState, guest: Submission) -> bool:
+    owner = lane.owner if lane.is_owned(unit.moment.store) else None
+    return owner is not None and owner.submission_id == guest.host
 
 
 def _host_settled(unit: LedgerUnit, lane: LaneState, guest: Submission) -> bool:

@@ -60,10 +60,21 @@ def claim(
     facts = Facts(aborted=target.abort is not None)
     running = moved(advance("claim", lane, target, facts), target)
     lane = claimed(lane, target.submission_id, attempt, token, now + lease)
+    if handoff is not None:
+        lane = _defer(unit, lane, handoff)
     if running is not target:
         unit.save_submission(lane, running)
     unit.save_lane(lane)
     return _grant(unit, lane, running, replayed=False)
+
+
+def _defer(unit: LedgerUnit, lane: LaneState, handoff: ClaimHandoff) -> LaneState:
+    """Keep which submissions were passed: whoever verifies the order has to know (CRT-6)."""
+    passed = (unit.submission(lane, name) for name in handoff.deferred)
+    newly = [one for one in passed if one is not None and one.deferred_at is None]
+    for one in newly:
+        unit.save_submission(lane, replace(one, deferred_at=unit.moment.wall))
+    return lane._replace(fact_revision=lane.fact_revision + len(newly))
 
 
 def _grant(unit: LedgerUnit, lane: LaneState, owned: Submission, *, replayed: bool) -> Grant:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from yielded_core.errors import SubmissionNotFound
 from yielded_core.ledger.lane import claim_target
-from yielded_core.ledger.operations.evidence import lane_and_submission
+from yielded_core.ledger.operations.evidence import lane_and_submission, sequence_of
 from yielded_core.ledger.operations.waiting import is_published
 from yielded_core.ports.work import (
     FactsPage,
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from yielded_core.records.identifiers import (
         IdempotencyKey,
         Principal,
-        RecordId,
         SubmissionId,
         ThreadId,
     )
@@ -111,10 +110,10 @@ def load_recovery_snapshot(
         published_children=frozenset(
             child for child in _children(suspended, reservations) if is_published(unit, child)
         ),
-        input_sequence=_sequence(unit, lane, input_record_id(submission)),
-        settlement_published=_sequence(unit, lane, settlement_record_id(submission)) is not None,
+        input_sequence=sequence_of(unit, lane, input_record_id(submission)),
+        settlement_published=sequence_of(unit, lane, settlement_record_id(submission)) is not None,
         host_published=host is not None
-        and _sequence(unit, lane, settlement_record_id(host)) is not None,
+        and sequence_of(unit, lane, settlement_record_id(host)) is not None,
     )
 
 
@@ -162,7 +161,3 @@ def _children(
 ) -> set[AwaitedChild]:
     attached = (one.child for one in reservations)
     return {*suspended, *(child for child in attached if child is not None)}
-
-
-def _sequence(unit: LedgerEvidence, lane: LaneState, record: RecordId) -> int | None:
-    return None if lane.epoch == 0 else unit.sequence_of(lane, record)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from yielded_core.errors import ApprovalConflict, EvidenceFault
+from yielded_core.errors import ApprovalConflict, EvidenceFault, ThreadDeleted
 from yielded_core.ledger.lane import owns_submission
-from yielded_core.ledger.operations.evidence import lane_and_submission
+from yielded_core.ledger.operations.evidence import lane_and_submission, sequence_of
 from yielded_core.ledger.transitions import Facts, advance, moved
 from yielded_core.ports.work import ApprovalDecision, ApprovalRecorded
 from yielded_core.records.identifiers import settlement_record_id
@@ -43,11 +43,17 @@ def approvals_covered(calls: Iterable[ToolCallId], decisions: Iterable[ApprovalD
 
 
 def is_published(unit: LedgerEvidence, child: AwaitedChild) -> bool:
-    """Say whether the canonical settlement record of a child exists (LED-8)."""
-    lane = unit.lane(child.thread_id)
-    if lane is None or lane.epoch == 0:
+    """Say whether the canonical settlement record of a child exists (LED-8).
+
+    It did if the child's thread was deleted: one that owes work cannot be (ARC-7).
+    """
+    try:
+        lane = unit.lane(child.thread_id)
+    except ThreadDeleted:
+        return True
+    if lane is None:
         return False
-    return unit.sequence_of(lane, settlement_record_id(child.submission_id)) is not None
+    return sequence_of(unit, lane, settlement_record_id(child.submission_id)) is not None
 
 
 def suspend(
@@ -56,17 +62,24 @@ def suspend(
     submission: SubmissionId,
     token: OwnershipToken,
     waiting: Suspension,
+    *,
+    despite_abort: bool,
 ) -> SuspendAnswer:
     """End the ownership until what is waited for is there (LED-11).
 
-    A submission that is to be aborted waits for nothing.
+    A submission that is to be aborted waits for nothing, so that its run learns of it; then for the
+    children that it passed the abort on to.
     """
     lane, found = lane_and_submission(unit, thread, submission)
-    covered = found.abort is not None or (
+    covered = (found.abort is not None and not despite_abort) or (
         approvals_covered(waiting.approvals, unit.approvals(lane, found))
         and all(is_published(unit, child) for child in waiting.children)
     )
-    facts = Facts(owned=owns_submission(lane, submission, token), covered=covered)
+    facts = Facts(
+        owned=owns_submission(lane, submission, token),
+        aborted=found.abort is not None,
+        covered=covered,
+    )
     row = advance("suspend", lane, found, facts)
     if row.then == "none":
         return "resume-immediately"

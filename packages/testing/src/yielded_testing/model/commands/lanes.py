@@ -233,20 +233,17 @@ class MarkJoined(Command):
     """Record where the input of joining work stands."""
 
     work: str
-    token: str | None
     sequence: int
 
     async def ask(self, store: Store, world: World) -> object:
         """Call the port."""
         return await store.storage.ledger.mark_joined(
-            *world.named(self.work), token=_token(self.token), sequence=self.sequence
+            *world.named(self.work), sequence=self.sequence
         )
 
     def predict(self, world: World) -> object:
         """Predict the answer."""
-        return joining.mark_joined(
-            world, *world.named(self.work), _token(self.token), self.sequence
-        )
+        return joining.mark_joined(world, *world.named(self.work), self.sequence)
 
 
 @dataclass(frozen=True, repr=False)

@@ -26,6 +26,7 @@ class Suspend(Command):
     token: str
     approvals: tuple[str, ...] = ()
     children: tuple[str, ...] = ()
+    despite_abort: bool = False
 
     async def ask(self, store: Store, world: World) -> object:
         """Call the port."""
@@ -33,12 +34,19 @@ class Suspend(Command):
             *world.named(self.work),
             token=OwnershipToken(self.token),
             waiting_for=self._waits(world),
+            despite_abort=self.despite_abort,
         )
 
     def predict(self, world: World) -> object:
         """Predict the answer."""
         token = OwnershipToken(self.token)
-        return waiting.suspend(world, *world.named(self.work), token, self._waits(world))
+        return waiting.suspend(
+            world,
+            *world.named(self.work),
+            token,
+            self._waits(world),
+            despite_abort=self.despite_abort,
+        )
 
     def _waits(self, world: World) -> Suspension:
         return Suspension(

@@ -44,10 +44,9 @@ def mark_joined(
     world: World,
     thread: ThreadId,
     submission: SubmissionId,
-    token: OwnershipToken | None,
     sequence: int,
 ) -> Submission:
-    """Record that the input of a joining submission stands in the log."""
+    """Record that the input of a joining submission stands in the log, which needs no token."""
     queue, work = world.find(thread, submission)
     if work.state == "joined" and work.marked is not None:
         if work.marked != sequence:
@@ -55,7 +54,6 @@ def mark_joined(
         return work.view()
     if work.state != "joining":
         raise TransitionRefused(thread, submission, "mark-joined", work.state)
-    _require_host(queue, work, token)
     require_input(queue, work, sequence)
     work.state, work.marked = "joined", sequence
     return work.view()
@@ -73,6 +71,11 @@ def revert_joining(
             _require_host(queue, work, guard.token)
     if work.state != "joining":
         return "not-joining"
+    if queue.at(f"input:{work.name}") is not None:
+        return "in-log"
+    worked_on = queue.owned if queue.is_live(world.now) else None
+    if guard is None and worked_on is not None and worked_on.name == work.host:
+        return "host-at-work"
     work.state, work.host = "ready", None
     return "reverted"
 

@@ -155,6 +155,9 @@ def claim(
         return None
     if work.state == "ready":
         work.state = "running"
+    for name in () if handoff is None else handoff.deferred:
+        passed = queue.work[name]
+        passed.deferred_at = world.now if passed.deferred_at is None else passed.deferred_at
     queue.epoch += 1
     queue.held = Held(work.name, attempt, token, world.now + lease)
     world.tokens.append(token)

@@ -93,7 +93,7 @@ def begin_release(
     accounting: JsonValue,
 ) -> Reservation:
     """Freeze the accounting of a reservation, once."""
-    work, known = _owned(world, thread, submission, token, call)
+    work, known = _owned(world, thread, submission, token, call, freeing=True)
     if known is None:
         raise _conflict(work, call)
     if known.status in {"releasing", "released"}:
@@ -112,7 +112,7 @@ def release_child(
     call: ToolCallId,
 ) -> Reservation:
     """Free a reservation whose release began."""
-    work, known = _owned(world, thread, submission, token, call)
+    work, known = _owned(world, thread, submission, token, call, freeing=True)
     if known is None or known.status not in {"releasing", "released"}:
         raise _conflict(work, call)
     work.reservations[call] = replace(known, status="released")
@@ -125,9 +125,12 @@ def _owned(
     submission: SubmissionId,
     token: OwnershipToken,
     call: ToolCallId,
+    *,
+    freeing: bool = False,
 ) -> tuple[Work, Reservation | None]:
+    """Return what a call holds; what is given back after settlement needs no owner."""
     queue, work = world.find(thread, submission)
-    if not queue.holds(token, submission):
+    if not queue.holds(token, submission) and (work.open or not freeing):
         raise OwnershipLost(thread, queue.epoch)
     return work, work.reservations.get(call)
 

@@ -70,14 +70,19 @@ def suspend(
     submission: SubmissionId,
     token: OwnershipToken,
     waits: Suspension,
+    *,
+    despite_abort: bool,
 ) -> SuspendAnswer:
-    """End the ownership until what is waited for is there; an abort waits for nothing."""
+    """End the ownership until what is waited for is there.
+
+    An abort waits for nothing, unless the caller says that it knows of it.
+    """
     queue, work = world.find(thread, submission)
     if not queue.holds(token, submission):
         raise OwnershipLost(thread, queue.epoch)
-    if not work.active:
+    if not work.active and (work.state != "unknown" or work.abort is None):
         raise TransitionRefused(thread, submission, "suspend", work.state)
-    if work.abort is not None or is_covered(world, work, waits):
+    if (work.abort is not None and not despite_abort) or is_covered(world, work, waits):
         return "resume-immediately"
     work.state, work.waits = "suspended", waits
     queue.end_ownership(world.now)

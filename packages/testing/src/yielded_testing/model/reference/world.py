@@ -127,6 +127,7 @@ class Work:
     waits: Suspension | None = None
     abort: AbortIntent | None = None
     settled: Settled | None = None
+    deferred_at: int | None = None
     publisher: OwnershipToken | None = None
     approvals: dict[ToolCallId, ApprovalDecision] = field(
         default_factory=dict["ToolCallId", "ApprovalDecision"]
@@ -197,6 +198,7 @@ class Work:
             self.waits,
             self.abort,
             self.settled,
+            self.deferred_at,
         )
 
 

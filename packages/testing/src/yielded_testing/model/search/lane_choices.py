@@ -228,9 +228,8 @@ def mark_joined(choose: Chooser) -> Command:
         lambda each: each.state == "joining" and not _in_log(choose, each),
         lambda each: each.state == "joined",
     )
-    token = choose.one((choose.held_token(queue), choose.held_token(queue), None))
     place = None if work is None else work.marked or queue.at(f"input:{work.name}")
-    return MarkJoined(label, token, _sequence(choose, queue, place))
+    return MarkJoined(label, _sequence(choose, queue, place))
 
 
 def revert_joining(choose: Chooser) -> Command:

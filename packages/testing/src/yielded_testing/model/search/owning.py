@@ -71,7 +71,7 @@ def _input_step(choose: Chooser, queue: Queue, held: Held, work: Work) -> Comman
     if place is None:
         return Append(queue.thread, "input", queue.epoch, queue.tail.sequence, work.place)
     if work.state == "joining":
-        return MarkJoined(work.label, held.token, place)
+        return MarkJoined(work.label, place)
     if choose.theme == "unknown" and choose.chance(4):
         return MarkUnknown(work.label, _some(choose, work.calls))
     if choose.chance(8):
@@ -97,7 +97,9 @@ def _turn(choose: Chooser, queue: Queue, held: Held, work: Work) -> Command:
     others = choose.works(lambda each: each.thread != work.thread and each.open)
     if others:
         children = dict.fromkeys((choose.one(others).label, choose.one(others).label))
-        turns["children"] = Suspend(label, token, children=tuple(children))
+        turns["children"] = Suspend(
+            label, token, children=tuple(children), despite_abort=choose.chance(2)
+        )
     if choose.chance(6):
         return Renew(queue.thread, token, choose.one(LEASES[::-1]))
     if choose.theme in turns and not choose.chance(3):

@@ -47,7 +47,7 @@ def suspend(choose: Chooser) -> Command:
     children = [each.label for each in choose.works(lambda work: work.thread != queue.thread)]
     if children and choose.chance(2):
         named = dict.fromkeys((choose.one(children), choose.one(children)))
-        return Suspend(label, token, children=tuple(named))
+        return Suspend(label, token, children=tuple(named), despite_abort=choose.chance(2))
     calls = dict.fromkeys((choose.one(CALLS), choose.one(CALLS)))
     return Suspend(label, token, approvals=tuple(calls))
 
@@ -178,6 +178,7 @@ def reservation(choose: Chooser) -> Command:
         choose.owns,
         lambda each: choose.owns(each) and bool(each.reservations),
         lambda each: bool(each.reservations),
+        lambda each: not each.open and bool(each.reservations),
     )
     token = choose.held_token(queue)
     call = choose.rather([] if work is None else sorted(work.reservations), CALLS)
