@@ -137,7 +137,7 @@ def settle_without_a_record(store: sqlite3.Connection, life: Life) -> None:
         "INSERT INTO yielded_submissions"
         " SELECT thread_id, generation, 5, 'fifth', 'receipt', principal, 'fifth', NULL,"
         " input_digest, admission_digest, admitted_at, state, NULL, NULL, NULL, NULL, NULL, NULL,"
-        " settlement_id, outcome, settled_at, publisher"
+        " settlement_id, outcome, settled_at, deferred_at, publisher"
         " FROM yielded_submissions WHERE queue_sequence = 1"
     )
     life.said.append(find(life, begins="admit") | {"key": "fifth"})

@@ -133,6 +133,9 @@ _NOT_ABORTED: Final = _guard("no abort is asked for", aborted=False)
 _MARKED: Final = _guard("the same position is marked", marked=True)
 _CONFLICT: Final = _guard("what is recorded says otherwise", conflict=True)
 _COVERED: Final = _guard("everything waited for is there", covered=True)
+_ABORTED_COVERED: Final = _guard(
+    "an abort is asked for, everything waited for is there", aborted=True, covered=True
+)
 _OPEN_CALLS: Final = _guard("a call stays unresolved", open_calls=True)
 _TO_DO: Final = _guard("it says what to do", factual=False)
 _AWAITED: Final = _guard("the child is waited for", awaited=True)
@@ -189,9 +192,10 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
     _row("revert-joining", ("joining",), "ready"),
     _row("revert-joining", ALL, "none"),
     _row("suspend", ALL, guard=_NOT_OWNED, refusal="ownership-lost"),
-    _row("suspend", ("unknown",), guard=_NOT_ABORTED, refusal="transition-refused"),
-    _row("suspend", (*_ACTIVE, "unknown"), "none", guard=_COVERED),
-    _row("suspend", (*_ACTIVE, "unknown"), "suspended"),
+    _row("suspend", _ACTIVE, "none", guard=_COVERED),
+    _row("suspend", _ACTIVE, "suspended"),
+    _row("suspend", ("unknown",), "none", guard=_ABORTED_COVERED),
+    _row("suspend", ("unknown",), "suspended", guard=_ABORTED),
     _row("suspend", ALL, refusal="transition-refused"),
     _row("record-approval-decision", ("settled",), refusal="settlement-conflict"),
     _row("record-approval-decision", ALL, guard=_CONFLICT, refusal="conflict"),
