@@ -23,6 +23,7 @@ from yielded_testing.saboteurs import (
     ledger_waiting,
     reading,
     records,
+    recovering,
     runs,
     writing,
 )
@@ -53,6 +54,7 @@ SABOTEURS: Final = (
     *ledger_joining.SABOTEURS,
     *ledger_waiting.SABOTEURS,
     *ledger_finding.SABOTEURS,
+    *recovering.SABOTEURS,
 )
 
 _PATIENCE: Final = 1.0

@@ -33,6 +33,12 @@ from yielded_testing.suites.ledger_limits import HostileInputCases
 from yielded_testing.suites.ledger_ownership import MarkerCases, ReleaseCases, RenewCases
 from yielded_testing.suites.ledger_races import ClaimRaces, StormCases
 from yielded_testing.suites.ledger_readiness import ReadinessCases
+from yielded_testing.suites.ledger_recovery import RecoveryCases
+from yielded_testing.suites.ledger_recovery_children import (
+    AbortRecoveryCases,
+    DelegationRecoveryCases,
+)
+from yielded_testing.suites.ledger_recovery_sweep import FaultCases, SweepCases
 from yielded_testing.suites.ledger_reverting import RevertCases
 from yielded_testing.suites.ledger_runnable import RunnableCases
 from yielded_testing.suites.ledger_scans import ScanCases, SnapshotCases
@@ -145,8 +151,13 @@ class SubmissionLedgerSuite(
     LaneLifecycleCases,
     LedgerCancellationCases,
     HostileInputCases,
+    RecoveryCases,
+    DelegationRecoveryCases,
+    AbortRecoveryCases,
+    FaultCases,
+    SweepCases,
 ):
-    """Every rule of the submission ledger that shows at the ports (LED-1 to LED-17)."""
+    """Every rule of the ledger and of recovery that shows at the ports (LED, RCV)."""
 
 
 class SettlementSuite(

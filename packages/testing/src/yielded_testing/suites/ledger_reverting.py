@@ -213,7 +213,7 @@ class RevertCases:
             after = await lane.see(key)
             assert (after.state, after.input_sequence) == ("joined", sequence)
 
-    @pytest.mark.rule("LED-10", "LOG-2")
+    @pytest.mark.rule("LED-10", "LED-15", "LOG-2")
     async def test_a_revert_and_the_input_race(self, storage: Storage) -> None:
         """Ready without an input, ready with one, or joining with one: the log says which."""
         lane = await hosting(storage)
