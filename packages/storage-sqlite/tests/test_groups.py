@@ -11,7 +11,7 @@ import pytest
 
 from yielded_core import ThreadId
 from yielded_core.errors import FenceRejected, ThreadNotMaterialized
-from yielded_storage_sqlite import log_writes
+from yielded_core.sql import log_writes
 from yielded_storage_sqlite.clock import StoreClock
 from yielded_storage_sqlite.store import SqliteStorage, open_storage
 

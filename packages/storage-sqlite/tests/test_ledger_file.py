@@ -13,8 +13,9 @@ from ledger_work import LANE, every_operation, settle_everything
 
 from yielded_core.layout.statements import layout_statements
 from yielded_core.records.identifiers import AttemptId, OwnershipToken
-from yielded_storage_sqlite import maintenance_writes, open_storage
-from yielded_storage_sqlite.statements import PURGED_TABLES
+from yielded_core.sql import maintenance_writes
+from yielded_core.sql.log_statements import PURGED_TABLES
+from yielded_storage_sqlite import open_storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

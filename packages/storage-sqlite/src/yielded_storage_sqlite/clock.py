@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from yielded_core.ledger.lane import Moment
-from yielded_storage_sqlite import ledger_statements as sql
+from yielded_core.sql import ledger_statements as sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from yielded_storage_sqlite.ledger_rows import Execute
+    from yielded_core.sql.session import Execute
 
 _NANOSECONDS: Final = 1_000_000
 _LINUX_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")

@@ -17,7 +17,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from yielded_core.errors import StorageUnavailable, StoreMissing
 from yielded_core.layout.classify import Current, Fresh
-from yielded_storage_sqlite import statements as sql
+from yielded_core.sql import log_statements as sql
 from yielded_storage_sqlite.file_lock import FileLock
 from yielded_storage_sqlite.inspection import create_layout, inspect_store, verify_current
 from yielded_storage_sqlite.open_files import OpenFiles

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from yielded_core.errors import StorageBusy, StorageUnavailable
 from yielded_core.lifecycle import Lifecycle
 from yielded_core.observing import Observers
-from yielded_storage_sqlite import maintenance_writes
+from yielded_core.sql import maintenance_writes
 from yielded_storage_sqlite.connections import (
     MOST_READERS,
     open_reader,

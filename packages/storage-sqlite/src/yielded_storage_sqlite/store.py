@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final, Self
 
 from yielded_core.ledger_ports import LedgerPort, SettlementPort
 from yielded_core.ports.values import StorageInfo
-from yielded_storage_sqlite import maintenance_writes
+from yielded_core.sql import maintenance_writes
+from yielded_core.sql.ports import SqlArchives, SqlCheckpoints, SqlThreads
+from yielded_core.sql.transactions import SqlTransactions
 from yielded_storage_sqlite.address import parse_url
 from yielded_storage_sqlite.clock import StoreClock
 from yielded_storage_sqlite.engine_version import engine_notes
 from yielded_storage_sqlite.file import StoreFile
-from yielded_storage_sqlite.ledger import SqliteTransactions
-from yielded_storage_sqlite.threads import SqliteArchives, SqliteCheckpoints, SqliteThreads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,25 +33,25 @@ class SqliteStorage:
     def __init__(self, address: Address, clock: Callable[[], int] | None = None) -> None:
         self._file = StoreFile(address)
         self._clock = StoreClock(clock)
-        self._threads = SqliteThreads(self._file, self._clock)
-        self._checkpoints = SqliteCheckpoints(self._file)
-        transactions = SqliteTransactions(self._file, self._clock)
-        self._archives = SqliteArchives(self._file, transactions)
+        self._threads = SqlThreads(self._file, self._clock)
+        self._checkpoints = SqlCheckpoints(self._file)
+        transactions = SqlTransactions(self._file, self._clock)
+        self._archives = SqlArchives(self._file, transactions)
         self._ledger = LedgerPort(transactions)
         self._settlements = SettlementPort(transactions)
 
     @property
-    def threads(self) -> SqliteThreads:
+    def threads(self) -> SqlThreads:
         """The thread log."""
         return self._threads
 
     @property
-    def archives(self) -> SqliteArchives:
+    def archives(self) -> SqlArchives:
         """Archive ranges and imports."""
         return self._archives
 
     @property
-    def checkpoints(self) -> SqliteCheckpoints:
+    def checkpoints(self) -> SqlCheckpoints:
         """Application projections."""
         return self._checkpoints
 

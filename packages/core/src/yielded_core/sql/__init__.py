@@ -1,1 +1,1 @@
-"""The ports over a SQL database: what SQLite and PostgreSQL share (extra `sql`)."""
+"""The ports over a SQL database, reads and writes: what SQLite and PostgreSQL share."""

@@ -1,29 +1,26 @@
-"""The transactions of the ledger on a SQLite file: mutations in the writer, questions beside it."""
+"""The transactions of the ledger: mutations as a SQL store writes them, questions beside it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from yielded_storage_sqlite.ledger_unit import SqliteEvidence, SqliteUnit
+from yielded_core.sql.ledger_unit import SqlEvidence, SqlUnit
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Callable
 
     from yielded_core.ledger.unit import LedgerEvidence, LedgerUnit
     from yielded_core.records.identifiers import ThreadId
-    from yielded_storage_sqlite.clock import StoreClock
-    from yielded_storage_sqlite.file import StoreFile
-    from yielded_storage_sqlite.ledger_rows import Execute
+    from yielded_core.sql.session import Clock, Execute, Result, Session, SqlStore
 
 Result = TypeVar("Result")
 
 
-class SqliteTransactions:
-    """LedgerTransactions over one SQLite file."""
+class SqlTransactions:
+    """LedgerTransactions over one store of a SQL engine."""
 
-    def __init__(self, file: StoreFile, clock: StoreClock) -> None:
-        self._file = file
+    def __init__(self, store: SqlStore, clock: Clock) -> None:
+        self._store = store
         self._clock = clock
 
     async def mutate(
@@ -31,14 +28,14 @@ class SqliteTransactions:
     ) -> Result:
         """Run an operation in the writer and return once it is committed."""
 
-        def run(connection: sqlite3.Connection) -> Result:
+        def run(connection: Session) -> Result:
             return operation(self.unit(connection))
 
-        return await self._file.write(run, touches=touches)
+        return await self._store.write(run, touches=touches)
 
-    def unit(self, connection: sqlite3.Connection) -> SqliteUnit:
+    def unit(self, connection: Session) -> SqlUnit:
         """Return the unit of a transaction that has begun in the writer."""
-        return SqliteUnit(connection, self._file.incarnation, self._clock)
+        return SqlUnit(connection, self._store.incarnation, self._clock)
 
     async def inspect(self, question: Callable[[LedgerEvidence], Result]) -> Result:
         """Answer a question from one consistent snapshot, on a connection of its own."""
@@ -47,10 +44,10 @@ class SqliteTransactions:
     async def read(self, question: Callable[[LedgerEvidence, Execute], Result]) -> Result:
         """Answer a question that has statements of its own, from one consistent snapshot."""
 
-        def ask(connection: sqlite3.Connection) -> Result:
+        def ask(connection: Session) -> Result:
             execute = connection.execute
-            evidence = SqliteEvidence(execute, self._file.incarnation, self._clock)
+            evidence = SqlEvidence(execute, self._store.incarnation, self._clock)
             return question(evidence, execute)
 
-        async with self._file.connection() as connection:
+        async with self._store.connection() as connection:
             return await connection.run(ask)

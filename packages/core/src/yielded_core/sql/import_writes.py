@@ -12,9 +12,9 @@ from yielded_core.log.append import Accepted, ThreadState, decide_append
 from yielded_core.log.retention import decide_import, decide_publish, require_staged
 from yielded_core.ports.values import ImportState, Tail, ThreadTail
 from yielded_core.records.identifiers import Digest
-from yielded_storage_sqlite import statements as sql
-from yielded_storage_sqlite.ledger_statements import COUNT_FACTS, HAS_LANE, STAGED_WORK
-from yielded_storage_sqlite.log_writes import (
+from yielded_core.sql import log_statements as sql
+from yielded_core.sql.ledger_statements import COUNT_FACTS, HAS_LANE, STAGED_WORK
+from yielded_core.sql.log_writes import (
     find_thread,
     find_tombstone,
     held_of,
@@ -22,17 +22,16 @@ from yielded_storage_sqlite.log_writes import (
 )
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Callable, Sequence
 
     from yielded_core.ports.values import PreparedBatch
     from yielded_core.ports.work import SubmissionFacts
     from yielded_core.records.identifiers import ThreadId
-    from yielded_storage_sqlite.ledger_rows import Execute
-    from yielded_storage_sqlite.ledger_unit import SqliteUnit
+    from yielded_core.sql.ledger_unit import SqlUnit
+    from yielded_core.sql.session import Execute, Session
 
 
-def begin_import(connection: sqlite3.Connection, archive: ThreadTail) -> ImportState:
+def begin_import(connection: Session, archive: ThreadTail) -> ImportState:
     """Begin to stage an archive, or resume it."""
     thread = archive.thread_id
     found = _find_import(connection, thread)
@@ -49,7 +48,7 @@ def begin_import(connection: sqlite3.Connection, archive: ThreadTail) -> ImportS
 
 
 def stage_batches(
-    connection: sqlite3.Connection,
+    connection: Session,
     thread: ThreadId,
     batches: Sequence[tuple[PreparedBatch, int]],
 ) -> ImportState:
@@ -76,8 +75,8 @@ def stage_batches(
 
 
 def stage_work(
-    connection: sqlite3.Connection,
-    unit: SqliteUnit,
+    connection: Session,
+    unit: SqlUnit,
     thread: ThreadId,
     entries: Sequence[SubmissionFacts],
 ) -> ImportState:
@@ -95,8 +94,8 @@ def staged_lane(execute: Execute, thread: ThreadId) -> LaneState:
 
 
 def publish_import(
-    connection: sqlite3.Connection,
-    unit: Callable[[sqlite3.Connection], SqliteUnit],
+    connection: Session,
+    unit: Callable[[Session], SqlUnit],
     thread: ThreadId,
 ) -> ThreadTail:
     """Make a completely staged import visible, its lane included.
@@ -133,7 +132,7 @@ def publish_import(
     return tail
 
 
-def discard_import(connection: sqlite3.Connection, thread: ThreadId) -> None:
+def discard_import(connection: Session, thread: ThreadId) -> None:
     """Forget a staged import; its rows are purged afterwards."""
     found = _find_import(connection, thread)
     if found is not None:
@@ -141,7 +140,7 @@ def discard_import(connection: sqlite3.Connection, thread: ThreadId) -> None:
         connection.execute(sql.DELETE_IMPORT, (thread,))
 
 
-def find_import_state(connection: sqlite3.Connection, thread: ThreadId) -> ImportState | None:
+def find_import_state(connection: Session, thread: ThreadId) -> ImportState | None:
     """Return how far an import was staged, or None."""
     found = _find_import(connection, thread)
     if found is None:
@@ -151,15 +150,15 @@ def find_import_state(connection: sqlite3.Connection, thread: ThreadId) -> Impor
     return ImportState(thread, archive.tail, staged, archive.tail == staged, work)
 
 
-def _accepted_work(connection: sqlite3.Connection, thread: ThreadId) -> bool:
+def _accepted_work(connection: Session, thread: ThreadId) -> bool:
     return connection.execute(HAS_LANE, (thread,)).fetchone() is not None
 
 
-def _import_state(connection: sqlite3.Connection, thread: ThreadId) -> ImportState:
+def _import_state(connection: Session, thread: ThreadId) -> ImportState:
     return require_staged(thread, find_import_state(connection, thread))
 
 
-def _staged_state(connection: sqlite3.Connection, thread: ThreadId) -> ThreadState:
+def _staged_state(connection: Session, thread: ThreadId) -> ThreadState:
     _import_state(connection, thread)
     found = _find_import(connection, thread)
     if found is None:
@@ -170,9 +169,7 @@ def _staged_state(connection: sqlite3.Connection, thread: ThreadId) -> ThreadSta
     )
 
 
-def _find_import(
-    connection: sqlite3.Connection, thread: ThreadId
-) -> tuple[int, ThreadTail, Tail] | None:
+def _find_import(connection: Session, thread: ThreadId) -> tuple[int, ThreadTail, Tail] | None:
     row = connection.execute(sql.IMPORT, (thread,)).fetchone()
     if row is None:
         return None

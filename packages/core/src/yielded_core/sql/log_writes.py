@@ -6,7 +6,7 @@ written. No function awaits, commits or looks at a clock.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import orjson
 
@@ -24,22 +24,24 @@ from yielded_core.log.facts import facts_of
 from yielded_core.log.progress import RunProgress, advance_runs, check_handoffs, runs_of
 from yielded_core.ports.values import Appended, Tail, ThreadTail
 from yielded_core.records.identifiers import Digest, RecordId
-from yielded_storage_sqlite import statements as sql
-from yielded_storage_sqlite.ledger_statements import TAKEN_OVER
+from yielded_core.sql import log_statements as sql
+from yielded_core.sql.ledger_statements import TAKEN_OVER
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Sequence
 
     from yielded_core.log.facts import RecordFacts
     from yielded_core.ports.values import PreparedBatch
     from yielded_core.records.identifiers import RunId, ThreadId
-    from yielded_storage_sqlite.clock import StoreClock
+    from yielded_core.sql.session import Clock, Session
 
     _Row: TypeAlias = tuple[object, ...]
 
 
-def find_thread(connection: sqlite3.Connection, thread: ThreadId) -> ThreadState | None:
+EMPTY_TAIL: Final = bytes.fromhex(EMPTY_TAIL_DIGEST)
+
+
+def find_thread(connection: Session, thread: ThreadId) -> ThreadState | None:
     """Return the row of a live thread, or None."""
     row = connection.execute(sql.THREAD, (thread,)).fetchone()
     if row is None:
@@ -48,13 +50,13 @@ def find_thread(connection: sqlite3.Connection, thread: ThreadId) -> ThreadState
     return ThreadState(thread, generation, epoch, sequence, Digest(digest.hex()), indexed, revision)
 
 
-def find_tombstone(connection: sqlite3.Connection, thread: ThreadId) -> Tail | None:
+def find_tombstone(connection: Session, thread: ThreadId) -> Tail | None:
     """Return the last tail of a deleted thread, or None."""
     row = connection.execute(sql.TOMBSTONE, (thread,)).fetchone()
     return None if row is None else Tail(row[1], Digest(row[2].hex()))
 
 
-def live_thread(connection: sqlite3.Connection, thread: ThreadId) -> ThreadState:
+def live_thread(connection: Session, thread: ThreadId) -> ThreadState:
     """Return the row of a live thread; else ThreadNotMaterialized or ThreadDeleted."""
     state = find_thread(connection, thread)
     if state is not None:
@@ -62,9 +64,7 @@ def live_thread(connection: sqlite3.Connection, thread: ThreadId) -> ThreadState
     return require_live(thread, None, find_tombstone(connection, thread))
 
 
-def materialize(
-    connection: sqlite3.Connection, thread: ThreadId, epoch: int, clock: StoreClock
-) -> ThreadTail:
+def materialize(connection: Session, thread: ThreadId, epoch: int, clock: Clock) -> ThreadTail:
     """Register a thread, or take it over at a higher epoch (LOG-1)."""
     state = find_thread(connection, thread)
     if state is None:
@@ -72,17 +72,17 @@ def materialize(
         if tombstone is not None:
             require_live(thread, None, tombstone)
         decide_materialize(thread, None, epoch)
-        connection.execute(sql.INSERT_THREAD, (thread, epoch))
+        connection.execute(sql.INSERT_THREAD, (thread, epoch, EMPTY_TAIL))
         return ThreadTail(thread, 0, EMPTY_TAIL_DIGEST, epoch)
     if decide_materialize(thread, state.epoch, epoch):
         connection.execute(sql.SET_EPOCH, (epoch, thread))
         now = clock.moment(connection.execute, writing=True).store
-        connection.execute(TAKEN_OVER, (now, thread))
+        connection.execute(TAKEN_OVER, {"now": now, "thread": thread})
     return ThreadTail(thread, state.sequence, state.digest, max(epoch, state.epoch))
 
 
 def append(
-    connection: sqlite3.Connection,
+    connection: Session,
     thread: ThreadId,
     batch: PreparedBatch,
     expected: Tail,
@@ -104,7 +104,7 @@ def append(
 
 
 def write_batch(
-    connection: sqlite3.Connection,
+    connection: Session,
     state: ThreadState,
     batch: PreparedBatch,
     accepted: Accepted,
@@ -140,7 +140,7 @@ def write_batch(
 
 
 def plan_progress(
-    connection: sqlite3.Connection, state: ThreadState, facts: Sequence[RecordFacts]
+    connection: Session, state: ThreadState, facts: Sequence[RecordFacts]
 ) -> dict[RunId, RunProgress]:
     """Check facts against LOG-16 and return the progress they lead to; writes nothing."""
     key = (state.thread_id, state.generation)
@@ -161,7 +161,7 @@ def plan_progress(
 
 
 def write_indexes(
-    connection: sqlite3.Connection,
+    connection: Session,
     state: ThreadState,
     facts: Sequence[RecordFacts],
     progress: dict[RunId, RunProgress],
@@ -201,7 +201,7 @@ def _collect_rows(
 
 
 def held_of(
-    connection: sqlite3.Connection, state: ThreadState, batch: PreparedBatch
+    connection: Session, state: ThreadState, batch: PreparedBatch
 ) -> tuple[KnownBatch | None, RecordId | None]:
     """Return what the thread already holds of a batch: the batch itself, and one of its records."""
     names = [encoded.record.record_id for encoded in batch.records]

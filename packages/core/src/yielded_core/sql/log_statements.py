@@ -16,7 +16,7 @@ INSERT_THREAD: Final = """
 INSERT INTO yielded_threads
   (thread_id, generation, epoch, tail_sequence, tail_digest, indexed_through, fact_revision,
    lane_version, last_queue_sequence)
-VALUES (?, 1, ?, 0, zeroblob(32), 0, 0, 0, 0)
+VALUES (?, 1, ?, 0, ?, 0, 0, 0, 0)
 ON CONFLICT (thread_id) DO UPDATE SET epoch = excluded.epoch
 """
 SET_EPOCH: Final = "UPDATE yielded_threads SET epoch = ? WHERE thread_id = ?"
@@ -177,7 +177,7 @@ SELECT 1 + max(
 
 DELETE_THREAD: Final = "DELETE FROM yielded_threads WHERE thread_id = ?"
 INSERT_TOMBSTONE: Final = "INSERT INTO yielded_tombstones VALUES (?, ?, ?, ?, ?)"
-INSERT_GARBAGE: Final = "INSERT OR IGNORE INTO yielded_garbage VALUES (?, ?)"
+INSERT_GARBAGE: Final = "INSERT INTO yielded_garbage VALUES (?, ?) ON CONFLICT DO NOTHING"
 GARBAGE: Final = "SELECT thread_id, generation FROM yielded_garbage LIMIT 1"
 DELETE_GARBAGE: Final = "DELETE FROM yielded_garbage WHERE thread_id = ? AND generation = ?"
 PURGED_TABLES: Final = (

@@ -1,4 +1,4 @@
-"""One transaction of a SQLite file, as the operations of the ledger see it."""
+"""One transaction of a SQL store, as the operations of the ledger see it."""
 
 from __future__ import annotations
 
@@ -25,15 +25,13 @@ from yielded_core.records.identifiers import (
     abort_record_id,
 )
 from yielded_core.records.payloads import ToolCallSettled
+from yielded_core.sql import ledger_rows as rows
+from yielded_core.sql import ledger_statements as sql
+from yielded_core.sql import log_writes
 from yielded_core.sql.chunks import chunk_lines
-from yielded_storage_sqlite import ledger_rows as rows
-from yielded_storage_sqlite import ledger_statements as sql
-from yielded_storage_sqlite import log_writes
-from yielded_storage_sqlite.statements import TOMBSTONE
+from yielded_core.sql.log_statements import TOMBSTONE
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from yielded_core.ledger.lane import Moment
     from yielded_core.ports.values import Appended, PreparedBatch
     from yielded_core.ports.work import (
@@ -50,15 +48,15 @@ if TYPE_CHECKING:
         RunId,
         ToolCallId,
     )
-    from yielded_storage_sqlite.clock import StoreClock
+    from yielded_core.sql.session import Clock, Execute, Session, Values
 
 
-class SqliteEvidence:
+class SqlEvidence:
     """LedgerEvidence over one connection, whose transaction sees nothing else change."""
 
     _writing: ClassVar[bool] = False
 
-    def __init__(self, execute: rows.Execute, incarnation: str, clock: StoreClock) -> None:
+    def __init__(self, execute: Execute, incarnation: str, clock: Clock) -> None:
         self._execute = execute
         self._incarnation = incarnation
         self._clock = clock
@@ -100,7 +98,7 @@ class SqliteEvidence:
     def abort_state(self, thread: ThreadId, submission: SubmissionId) -> AbortState | None:
         """Return the abort intent of a submission, in one statement (LED-9)."""
         name = abort_record_id(submission)
-        key: rows.Values = {"thread": thread, "submission": submission, "record": name}
+        key: Values = {"thread": thread, "submission": submission, "record": name}
         row = self._execute(sql.ABORT_STATE, key).fetchone()
         if row is None:
             return None
@@ -190,7 +188,7 @@ class SqliteEvidence:
 
     def sequence_of(self, lane: LaneState, record: RecordId) -> int | None:
         """Return where a record stands."""
-        key: rows.Values = {
+        key: Values = {
             "thread": lane.thread_id,
             "generation": lane.generation,
             "record": record,
@@ -239,12 +237,12 @@ class SqliteEvidence:
         return lines[place] if place < len(lines) else None
 
 
-class SqliteUnit(SqliteEvidence):
+class SqlUnit(SqlEvidence):
     """LedgerUnit over the writing connection, whose transaction holds the lock."""
 
     _writing: ClassVar[bool] = True
 
-    def __init__(self, connection: sqlite3.Connection, incarnation: str, clock: StoreClock) -> None:
+    def __init__(self, connection: Session, incarnation: str, clock: Clock) -> None:
         super().__init__(connection.execute, incarnation, clock)
         self._connection = connection
 
@@ -260,7 +258,9 @@ class SqliteUnit(SqliteEvidence):
         )
         if not moved.rowcount:
             version, last, revision = counters
-            self._execute(sql.INSERT_LANE, (lane.thread_id, revision, version, last))
+            self._execute(
+                sql.INSERT_LANE, (lane.thread_id, log_writes.EMPTY_TAIL, revision, version, last)
+            )
         self._save_runnable(lane)
 
     def _save_runnable(self, lane: LaneState) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -20,31 +20,9 @@ from yielded_core.records.canonical import canonical_json
 from yielded_core.records.identifiers import Digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from yielded_core.records.bounded_json import JsonValue
     from yielded_core.records.identifiers import ThreadId
-
-Row: TypeAlias = Any
-"""A row; the statement that it comes from names its columns."""
-
-
-class Rows(Protocol):
-    """The rows that a statement gave, of either kind of connection."""
-
-    def fetchone(self) -> Row:
-        """Return the next row, or None."""
-        ...
-
-    def fetchall(self) -> Sequence[Row]:
-        """Return the rest."""
-        ...
-
-
-Values: TypeAlias = "tuple[object, ...] | dict[str, object]"
-"""What a statement takes, by place or by name."""
-Execute: TypeAlias = "Callable[[str, Values], Rows]"
-"""Runs a statement, on the connection of the writer or of a reader."""
+    from yielded_core.sql.session import Row
 
 
 def lane_of(thread: ThreadId, row: Row) -> LaneState:

@@ -33,7 +33,7 @@ INSERT_LANE: Final = """
 INSERT INTO yielded_threads
   (thread_id, generation, epoch, tail_sequence, tail_digest, indexed_through, fact_revision,
    lane_version, last_queue_sequence)
-VALUES (?, 1, 0, 0, zeroblob(32), 0, ?, ?, ?)
+VALUES (?, 1, 0, 0, ?, 0, ?, ?, ?)
 """
 RUNNABLE_SINCE: Final = "SELECT since FROM yielded_runnable WHERE thread_id = ?"
 SET_RUNNABLE: Final = """
@@ -41,8 +41,10 @@ INSERT INTO yielded_runnable VALUES (?, ?)
 ON CONFLICT (thread_id) DO UPDATE SET since = excluded.since
 """
 # A takeover ends every ownership: a lane that waits for the end of a lease is claimable at once.
-TAKEN_OVER: Final = "UPDATE yielded_runnable SET since = min(since, ?) WHERE thread_id = ?"
-ALL_TAKEN_OVER: Final = "UPDATE yielded_runnable SET since = min(since, ?)"
+TAKEN_OVER: Final = """
+UPDATE yielded_runnable SET since = :now WHERE thread_id = :thread AND since > :now
+"""
+ALL_TAKEN_OVER: Final = "UPDATE yielded_runnable SET since = :now WHERE since > :now"
 DELETE_RUNNABLE: Final = "DELETE FROM yielded_runnable WHERE thread_id = ?"
 RUNNABLE: Final = """
 SELECT thread_id, since FROM yielded_runnable

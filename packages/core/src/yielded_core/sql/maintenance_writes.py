@@ -22,10 +22,10 @@ from yielded_core.log.retention import (
 from yielded_core.ports.values import ArchiveRange, IndexState, Tombstone
 from yielded_core.records.envelope import EncodedRecord, decode_record
 from yielded_core.records.identifiers import Digest
+from yielded_core.sql import log_statements as sql
 from yielded_core.sql.chunks import chunk_lines, pack_chunks
-from yielded_storage_sqlite import statements as sql
-from yielded_storage_sqlite.ledger_statements import ALL_TAKEN_OVER, OWES_WORK
-from yielded_storage_sqlite.log_writes import (
+from yielded_core.sql.ledger_statements import ALL_TAKEN_OVER, OWES_WORK
+from yielded_core.sql.log_writes import (
     find_thread,
     find_tombstone,
     live_thread,
@@ -34,13 +34,12 @@ from yielded_storage_sqlite.log_writes import (
 )
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Iterator
 
     from yielded_core.log.append import ThreadState
     from yielded_core.ports.values import Checkpoint
     from yielded_core.records.identifiers import ThreadId
-    from yielded_storage_sqlite.clock import StoreClock
+    from yielded_core.sql.session import Clock, Rows, Session
 
 PURGE_ROWS: Final = 2_000
 """Rows that one transaction of a purge removes, so that other writers go on."""
@@ -48,7 +47,7 @@ PURGE_ROWS: Final = 2_000
 # --- indexes -------------------------------------------------------------------------------------
 
 
-def drop_indexes(connection: sqlite3.Connection, thread: ThreadId) -> None:
+def drop_indexes(connection: Session, thread: ThreadId) -> None:
     """Begin a rebuild: forget the index rows of a thread (LOG-17)."""
     state = live_thread(connection, thread)
     for table in sql.INDEX_TABLES:
@@ -59,7 +58,7 @@ def drop_indexes(connection: sqlite3.Connection, thread: ThreadId) -> None:
     connection.execute(sql.SET_INDEXED, (0, thread))
 
 
-def rebuild_indexes(connection: sqlite3.Connection, thread: ThreadId, limit: int) -> IndexState:
+def rebuild_indexes(connection: Session, thread: ThreadId, limit: int) -> IndexState:
     """Index the next whole batches: at least one, then as many as `limit` records hold."""
     state = live_thread(connection, thread)
     key = (thread, state.generation)
@@ -82,7 +81,7 @@ def rebuild_indexes(connection: sqlite3.Connection, thread: ThreadId, limit: int
 
 
 def _wires(
-    connection: sqlite3.Connection, state: ThreadState, first: int, last: int
+    connection: Session, state: ThreadState, first: int, last: int
 ) -> list[tuple[int, bytes]]:
     key = (state.thread_id, state.generation)
     found: dict[int, bytes] = {}
@@ -93,9 +92,7 @@ def _wires(
     return [(sequence, found[sequence]) for sequence in range(first, last + 1) if sequence in found]
 
 
-def _chunks(
-    connection: sqlite3.Connection, key: tuple[ThreadId, int], span: tuple[int, int]
-) -> sqlite3.Cursor:
+def _chunks(connection: Session, key: tuple[ThreadId, int], span: tuple[int, int]) -> Rows:
     (thread, generation), (first, last) = key, span
     named = {"thread": thread, "generation": generation, "first": first, "last": last}
     return connection.execute(sql.CHUNKS, named)
@@ -104,13 +101,13 @@ def _chunks(
 # --- archive ranges ------------------------------------------------------------------------------
 
 
-def ranges_of(connection: sqlite3.Connection, state: ThreadState) -> list[ArchiveRange]:
+def ranges_of(connection: Session, state: ThreadState) -> list[ArchiveRange]:
     """Return the ranges of a thread, ascending."""
     rows = connection.execute(sql.RANGES, (state.thread_id, state.generation))
     return [ArchiveRange(*row) for row in rows]
 
 
-def seal_range(connection: sqlite3.Connection, thread: ThreadId, through: int) -> ArchiveRange:
+def seal_range(connection: Session, thread: ThreadId, through: int) -> ArchiveRange:
     """Close the oldest open batches (ARC-6)."""
     state = live_thread(connection, thread)
     first = open_begins_at(ranges_of(connection, state))
@@ -131,7 +128,7 @@ def seal_range(connection: sqlite3.Connection, thread: ThreadId, through: int) -
     return sealed
 
 
-def archive_range(connection: sqlite3.Connection, thread: ThreadId, first: int) -> ArchiveRange:
+def archive_range(connection: Session, thread: ThreadId, first: int) -> ArchiveRange:
     """Copy a sealed range, verify the copy, and only then free the hot rows (ARC-6)."""
     state = live_thread(connection, thread)
     found = sealed_range(thread, first, ranges_of(connection, state))
@@ -154,9 +151,7 @@ def archive_range(connection: sqlite3.Connection, thread: ThreadId, first: int) 
     return replace(found, state="archived")
 
 
-def _copy_digest(
-    connection: sqlite3.Connection, key: tuple[ThreadId, int], span: tuple[int, int]
-) -> bytes:
+def _copy_digest(connection: Session, key: tuple[ThreadId, int], span: tuple[int, int]) -> bytes:
     chunks = _chunks(connection, key, span)
     return _digest_of(line for _, content in chunks for line in chunk_lines(content))
 
@@ -172,7 +167,7 @@ def _digest_of(wires: Iterator[bytes]) -> bytes:
 # --- deletion ------------------------------------------------------------------------------------
 
 
-def delete_thread(connection: sqlite3.Connection, thread: ThreadId, instant: int) -> Tombstone:
+def delete_thread(connection: Session, thread: ThreadId, instant: int) -> Tombstone:
     """Leave a tombstone in place of a thread; its rows are purged afterwards (ARC-7)."""
     state = find_thread(connection, thread)
     if state is None:
@@ -194,7 +189,7 @@ def delete_thread(connection: sqlite3.Connection, thread: ThreadId, instant: int
     return Tombstone(thread, state.tail, state.epoch)
 
 
-def purge(connection: sqlite3.Connection) -> bool:
+def purge(connection: Session) -> bool:
     """Remove some rows of a generation that nothing reads; say whether more may be left."""
     row = connection.execute(sql.GARBAGE).fetchone()
     if row is None:
@@ -216,7 +211,7 @@ def purge(connection: sqlite3.Connection) -> bool:
 # --- checkpoints ---------------------------------------------------------------------------------
 
 
-def save_checkpoint(connection: sqlite3.Connection, checkpoint: Checkpoint, text: bytes) -> None:
+def save_checkpoint(connection: Session, checkpoint: Checkpoint, text: bytes) -> None:
     """Save a checkpoint bound to a batch tail (LOG-13)."""
     state = live_thread(connection, checkpoint.thread_id)
     key = (state.thread_id, state.generation, checkpoint.through_sequence)
@@ -238,10 +233,11 @@ def save_checkpoint(connection: sqlite3.Connection, checkpoint: Checkpoint, text
 # --- the store -----------------------------------------------------------------------------------
 
 
-def new_incarnation(connection: sqlite3.Connection, incarnation: str, clock: StoreClock) -> None:
+def new_incarnation(connection: Session, incarnation: str, clock: Clock) -> None:
     """Begin a new timeline: every epoch rises by 2^32 (STO-4)."""
     (highest,) = connection.execute(sql.HIGHEST_EPOCH).fetchone()
     leap(highest)
     connection.execute(sql.RAISE_EPOCHS, (RESTORE_LEAP,))
-    connection.execute(ALL_TAKEN_OVER, (clock.moment(connection.execute, writing=True).store,))
+    now = clock.moment(connection.execute, writing=True).store
+    connection.execute(ALL_TAKEN_OVER, {"now": now})
     connection.execute(sql.SET_INCARNATION, (incarnation,))

@@ -1,4 +1,4 @@
-"""The ports of the thread log over one SQLite file."""
+"""The ports of the thread log over one store of a SQL engine."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ from yielded_core.ports.values import (
 )
 from yielded_core.records.bounds import PAGE_RECORDS, TRANSFER_FACTS
 from yielded_core.records.identifiers import ThreadId, check_epoch, check_identifier
-from yielded_core.sql import tables
+from yielded_core.sql import import_writes, log_writes, maintenance_writes, tables
 from yielded_core.sql.reader import SqlReader, tail_of
 from yielded_core.sql.snapshot import hex_digest, live_snapshot, staged_snapshot, thread_state
-from yielded_storage_sqlite import import_writes, log_writes, maintenance_writes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -42,55 +41,54 @@ if TYPE_CHECKING:
     from yielded_core.ports.work import SubmissionFacts
     from yielded_core.records.envelope import StoredRecord
     from yielded_core.records.identifiers import Digest, Offset, RunId
+    from yielded_core.sql.session import Clock, SqlStore
     from yielded_core.sql.snapshot import Snapshot
-    from yielded_storage_sqlite.clock import StoreClock
-    from yielded_storage_sqlite.file import StoreFile
-    from yielded_storage_sqlite.ledger import SqliteTransactions
+    from yielded_core.sql.transactions import SqlTransactions
 
 
 class _LiveSnapshots:
     """Snapshots of live threads."""
 
-    def __init__(self, file: StoreFile) -> None:
-        self._file = file
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
 
     @property
     def incarnation(self) -> str:
         """Identity of the store's timeline."""
-        return self._file.incarnation
+        return self._store.incarnation
 
     def snapshot(self, thread: ThreadId) -> AbstractAsyncContextManager[Snapshot]:
         """Open a snapshot of a live thread."""
-        return self._file.reading(partial(live_snapshot, thread=thread))
+        return self._store.reading(partial(live_snapshot, thread=thread))
 
 
 class _StagedSnapshots(_LiveSnapshots):
     """Snapshots of one staged import (ARC-8)."""
 
-    def __init__(self, file: StoreFile, thread: ThreadId) -> None:
-        super().__init__(file)
+    def __init__(self, store: SqlStore, thread: ThreadId) -> None:
+        super().__init__(store)
         self._thread = thread
 
     def snapshot(self, thread: ThreadId) -> AbstractAsyncContextManager[Snapshot]:
         """Open a snapshot of the staged import; another thread's is refused."""
         if thread != self._thread:
             require_staged(thread, None)
-        return self._file.reading(partial(staged_snapshot, thread=thread))
+        return self._store.reading(partial(staged_snapshot, thread=thread))
 
 
-class SqliteThreads(SqlReader):
-    """ThreadStore over one SQLite file."""
+class SqlThreads(SqlReader):
+    """ThreadStore over one store of a SQL engine."""
 
-    def __init__(self, file: StoreFile, clock: StoreClock) -> None:
-        super().__init__(_LiveSnapshots(file))
-        self._file = file
+    def __init__(self, store: SqlStore, clock: Clock) -> None:
+        super().__init__(_LiveSnapshots(store))
+        self._store = store
         self._clock = clock
 
     async def materialize(self, thread: ThreadId, *, epoch: int) -> ThreadTail:
         """Register a thread, or take it over at a higher epoch (LOG-1)."""
         check_identifier(thread, "thread id")
         check_epoch(epoch)
-        return await self._file.write(
+        return await self._store.write(
             partial(log_writes.materialize, thread=thread, epoch=epoch, clock=self._clock)
         )
 
@@ -101,7 +99,7 @@ class SqliteThreads(SqlReader):
         check_identifier(thread, "thread id")
         check_epoch(epoch)
         prepared = prepare_batch(batch)
-        return await self._file.write(
+        return await self._store.write(
             lambda connection: log_writes.append(connection, thread, prepared, expected, epoch),
             touches=thread,
         )
@@ -111,11 +109,11 @@ class SqliteThreads(SqlReader):
     ) -> AsyncGenerator[StoredRecord]:
         """Deliver every record after an offset, stored and new, until cancelled (LOG-9)."""
         check_identifier(thread, "thread id")
-        prefix = offset_prefix(self._file.incarnation, thread)
+        prefix = offset_prefix(self._store.incarnation, thread)
         position = 0 if after is None else sequence_of(after, prefix, thread)
         async with self._open(thread) as snapshot:
             reads.check_offset(snapshot.state, position)
-        with self._file.observing(thread) as news:
+        with self._store.observing(thread) as news:
             async for record in follow(self, thread, position, news):
                 yield record
 
@@ -129,7 +127,7 @@ class SqliteThreads(SqlReader):
         listed = materialized.order_by(columns.thread_id).limit(limit)
         if after is not None:
             listed = listed.where(columns.thread_id > check_identifier(after, "thread id"))
-        async with self._file.connection() as connection:
+        async with self._store.connection() as connection:
             rows = (await connection.execute(listed)).all()
             return tuple(tail_of(thread_state(row)) for row in rows)
 
@@ -157,8 +155,8 @@ class SqliteThreads(SqlReader):
         check_identifier(thread, "thread id")
         reads.check_limit(limit, PAGE_RECORDS)
         if restart:
-            await self._file.write(partial(maintenance_writes.drop_indexes, thread=thread))
-        return await self._file.write(
+            await self._store.write(partial(maintenance_writes.drop_indexes, thread=thread))
+        return await self._store.write(
             partial(maintenance_writes.rebuild_indexes, thread=thread, limit=limit)
         )
 
@@ -166,32 +164,32 @@ class SqliteThreads(SqlReader):
         """Remove a thread and leave a tombstone; the rows go in bounded transactions (ARC-7)."""
         check_identifier(thread, "thread id")
         instant = time.time_ns() // 1_000_000
-        tombstone = await self._file.write(
+        tombstone = await self._store.write(
             partial(maintenance_writes.delete_thread, thread=thread, instant=instant),
             touches=thread,
         )
-        await self._file.purge()
+        await self._store.purge()
         return tombstone
 
 
-class SqliteArchives:
-    """ArchiveStore over one SQLite file."""
+class SqlArchives:
+    """ArchiveStore over one store of a SQL engine."""
 
-    def __init__(self, file: StoreFile, ledger: SqliteTransactions) -> None:
-        self._file = file
+    def __init__(self, store: SqlStore, ledger: SqlTransactions) -> None:
+        self._store = store
         self._ledger = ledger
 
     async def seal_range(self, thread: ThreadId, *, through: int) -> ArchiveRange:
         """Close the oldest open batches (ARC-6)."""
         check_identifier(thread, "thread id")
-        return await self._file.write(
+        return await self._store.write(
             partial(maintenance_writes.seal_range, thread=thread, through=through)
         )
 
     async def archive_range(self, thread: ThreadId, *, first: int) -> ArchiveRange:
         """Copy a sealed range, verify the copy, free the hot rows (ARC-6)."""
         check_identifier(thread, "thread id")
-        return await self._file.write(
+        return await self._store.write(
             partial(maintenance_writes.archive_range, thread=thread, first=first)
         )
 
@@ -199,7 +197,7 @@ class SqliteArchives:
         """Return the sealed and archived ranges."""
         check_identifier(thread, "thread id")
         columns = tables.ranges.c
-        async with self._file.reading(partial(live_snapshot, thread=thread)) as snapshot:
+        async with self._store.reading(partial(live_snapshot, thread=thread)) as snapshot:
             listed = (
                 select(
                     columns.first_sequence,
@@ -218,12 +216,12 @@ class SqliteArchives:
     async def import_state(self, thread: ThreadId) -> ImportState | None:
         """Return the import that is staged for a thread."""
         check_identifier(thread, "thread id")
-        return await self._file.write(partial(import_writes.find_import_state, thread=thread))
+        return await self._store.write(partial(import_writes.find_import_state, thread=thread))
 
     async def begin_import(self, archive: ThreadTail) -> ImportState:
         """Begin to stage an archive, or resume it (ARC-4)."""
         check_identifier(archive.thread_id, "thread id")
-        return await self._file.write(partial(import_writes.begin_import, archive=archive))
+        return await self._store.write(partial(import_writes.begin_import, archive=archive))
 
     async def stage_batches(
         self, thread: ThreadId, batches: Sequence[tuple[PreparedBatch, int]]
@@ -231,7 +229,7 @@ class SqliteArchives:
         """Stage batches after those staged before, in one transaction."""
         check_identifier(thread, "thread id")
         staged = tuple(batches)
-        return await self._file.write(
+        return await self._store.write(
             partial(import_writes.stage_batches, thread=thread, batches=staged)
         )
 
@@ -239,7 +237,7 @@ class SqliteArchives:
         """Stage submissions after those staged before, in one transaction."""
         check_identifier(thread, "thread id")
         staged = tuple(entries)
-        return await self._file.write(
+        return await self._store.write(
             lambda connection: import_writes.stage_work(
                 connection, self._ledger.unit(connection), thread, staged
             )
@@ -261,36 +259,36 @@ class SqliteArchives:
     def import_reader(self, thread: ThreadId) -> ThreadReader:
         """Return reads of exactly what would be published (ARC-8)."""
         check_identifier(thread, "thread id")
-        return SqlReader(_StagedSnapshots(self._file, thread))
+        return SqlReader(_StagedSnapshots(self._store, thread))
 
     async def publish_import(self, thread: ThreadId) -> ThreadTail:
         """Make a completely staged import visible in one transaction (ARC-4)."""
         check_identifier(thread, "thread id")
-        tail = await self._file.write(
+        tail = await self._store.write(
             lambda connection: import_writes.publish_import(connection, self._ledger.unit, thread),
             touches=thread,
         )
-        await self._file.purge()
+        await self._store.purge()
         return tail
 
     async def discard_import(self, thread: ThreadId) -> None:
         """Forget a staged import and free its rows."""
         check_identifier(thread, "thread id")
-        await self._file.write(partial(import_writes.discard_import, thread=thread))
-        await self._file.purge()
+        await self._store.write(partial(import_writes.discard_import, thread=thread))
+        await self._store.purge()
 
 
-class SqliteCheckpoints:
-    """CheckpointStore over one SQLite file."""
+class SqlCheckpoints:
+    """CheckpointStore over one store of a SQL engine."""
 
-    def __init__(self, file: StoreFile) -> None:
-        self._file = file
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
 
     async def save(self, checkpoint: Checkpoint) -> None:
         """Save a checkpoint bound to a batch tail (LOG-13)."""
         check_identifier(checkpoint.thread_id, "thread id")
         text = encode_checkpoint(checkpoint)
-        await self._file.write(
+        await self._store.write(
             partial(maintenance_writes.save_checkpoint, checkpoint=checkpoint, text=text)
         )
 
@@ -300,7 +298,7 @@ class SqliteCheckpoints:
         if at_or_before is not None:
             reads.check_sequence(at_or_before, "at_or_before")
         columns = tables.checkpoints.c
-        async with self._file.reading(partial(live_snapshot, thread=thread)) as snapshot:
+        async with self._store.reading(partial(live_snapshot, thread=thread)) as snapshot:
             newest = (
                 select(tables.checkpoints)
                 .where(columns.thread_id == thread)
