@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import aclosing
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 from yielded_core.errors import YieldedError
+from yielded_core.recovering import sweep
 from yielded_testing.model.reference.answers import questions
 from yielded_testing.model.reference.queueing import content_of
 from yielded_testing.model.reference.world import Disagreement, World
@@ -80,6 +82,18 @@ class Comparison:
         effect: Effect = "changed" if world.state() != whole else "repeated"
         self._tally[command.title, "refused" if command.is_refusal(answer) else effect] += 1
         return answer
+
+    async def recover(self) -> None:
+        """Sweep the store: each unsettled submission has a decision, and nothing changes by it."""
+        owed = [
+            work.view()
+            for queue in sorted(self.world.queues.values(), key=lambda each: each.thread)
+            for work in queue.work.values()
+            if work.open
+        ]
+        async with aclosing(sweep(self.store.storage, limit=8)) as decisions:
+            found = [submission async for submission, _ in decisions]
+        _compare("what a sweep went through", found, owed)
 
     async def _compare_lane(
         self, command: Command, queue: Queue, answer: object, *, changed: bool

@@ -67,9 +67,15 @@ class LedgerMachine(RuleBasedStateMachine):
         self._runner.run(self._comparison.run(command))
 
     def teardown(self) -> None:
-        """Close the store and leave nothing behind."""
+        """Look at what recovery would do, close the store and leave nothing behind."""
         with self._resources:
-            self._runner.run(self._comparison.store.close())
+            self._runner.run(self._ended())
+
+    async def _ended(self) -> None:
+        try:
+            await self._comparison.recover()
+        finally:
+            await self._comparison.store.close()
 
 
 def check_ledger(
