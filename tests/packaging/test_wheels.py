@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 
 import pytest
 
-pytestmark = pytest.mark.wheels
+pytestmark = (pytest.mark.wheels, pytest.mark.timeout(600))
 
 ROOT: Final = Path(__file__).parents[2]
 OUTSIDE: Final = Path(__file__).parent / "outside"
 """Test modules of a user who has only the wheels; each runs where nothing else is installed."""
-LIMIT_SECONDS: Final = 240
+LIMIT_SECONDS: Final = 480
 UV: Final = os.environ.get("UV", "uv")
 FOLDERS: Final = sorted(path.parent.name for path in ROOT.glob("packages/*/pyproject.toml"))
 EXTRAS: Final = {"core": "[cli,sql,tracing]"}
