@@ -127,7 +127,7 @@ class RestoredWorkCases:
             assert judged["ledger-log-agreement"] == "passed"
             assert judged["all-settled"] == "skipped"
 
-    @pytest.mark.rule("ARC-4", "LED-5", "CRT-6")
+    @pytest.mark.rule("ARC-4", "REC-7", "LED-5", "CRT-6")
     async def test_what_was_passed_is_remembered(self, storage: Storage) -> None:
         """Work that a handoff passed was settled later, in order, here and after an import."""
         lane = await LaneScript.begin(storage)

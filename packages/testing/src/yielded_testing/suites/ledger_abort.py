@@ -133,7 +133,7 @@ class AbortCases:
         assert (grant.submission.state, grant.submission.suspension) == ("input-applied", None)
         assert await lane.unmoved(lane.suspend("key-1")) == "resume-immediately"
 
-    @pytest.mark.rule("LED-9", "LED-11", "LED-14", "RCV-4")
+    @pytest.mark.rule("LED-9", "LED-4", "LED-11", "LED-14", "RCV-4")
     @pytest.mark.parametrize("state", ["running", "input-applied", "unknown"])
     async def test_an_aborted_parent_waits_for_its_children(
         self, storage: Storage, state: State
