@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-pytestmark = (pytest.mark.wheels, pytest.mark.timeout(600))
+pytestmark = [pytest.mark.wheels, pytest.mark.timeout(600)]
 
 ROOT: Final = Path(__file__).parents[2]
 OUTSIDE: Final = Path(__file__).parent / "outside"
