@@ -14,7 +14,7 @@
 --   * A line "-- compact" above a table says that its rows are short: SQLite keeps such a table in
 --     the key's own tree (WITHOUT ROWID), so that a commit writes one page less. Never for rows with
 --     a record's wire.
---   * A line "-- sqlite" above a table says that only SQLite has it.
+--   * A line "-- sqlite" or "-- postgres" above a table says that only that engine has it.
 --   * An index stands here only if a query needs it.
 
 -- What this store is. One row, written in the transaction that creates everything else.
@@ -27,6 +27,16 @@ CREATE TABLE yielded_header (
   created_at BIGINT NOT NULL,
   CONSTRAINT yielded_header_key PRIMARY KEY (singleton),
   CONSTRAINT yielded_header_singleton CHECK (singleton = 1)
+);
+
+-- Identifiers that are too long for an entry of an index. Everywhere else stands their key; the one
+-- of a thread's own id is in both columns. Rows stay after a thread is deleted, as its tombstone does.
+-- postgres
+CREATE TABLE yielded_long_names (
+  thread_id TEXT COLLATE "C" NOT NULL,
+  name_key TEXT COLLATE "C" NOT NULL,
+  name TEXT NOT NULL,
+  CONSTRAINT yielded_long_names_key PRIMARY KEY (thread_id, name_key)
 );
 
 -- One row per thread: who may write (epoch) and where the log ends (sequence 0 and 32 zero bytes

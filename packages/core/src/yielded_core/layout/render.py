@@ -19,7 +19,8 @@ FOLDER: Final = Path(__file__).parent
 SOURCE: Final = FOLDER / "layout_21.sql"
 COMPACT: Final = "compact"
 """The comment above a table that SQLite keeps in the tree of its key."""
-SQLITE_ONLY: Final = "sqlite"
+_OTHERS: Final[dict[Dialect, set[str]]] = {"sqlite": {"postgres"}, "postgres": {"sqlite"}}
+"""Marks of the tables that a dialect does not have."""
 """The comment above a table that only SQLite has."""
 
 _NOTICE: Final = "-- Rendered from layout_21.sql by yielded_core.layout.render; do not edit.\n\n"
@@ -42,7 +43,7 @@ def render(source: str, dialect: Dialect) -> str:
         if tree is None:
             continue
         marks = {comment.strip() for comment in tree.comments or ()}
-        if SQLITE_ONLY in marks and dialect != "sqlite":
+        if marks & _OTHERS[dialect]:
             continue
         compact = COMPACT in marks
         prepared = _for_sqlite(tree) if dialect == "sqlite" else tree

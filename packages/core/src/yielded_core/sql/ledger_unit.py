@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, ClassVar
 
 from yielded_core.errors import StorageCorrupt, ThreadDeleted
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
         RunId,
         ToolCallId,
     )
-    from yielded_core.sql.session import Clock, Execute, Session, Values
+    from yielded_core.sql.session import Clock, Execute, Row, Rows, Session, Values
 
 
 class SqlEvidence:
@@ -167,22 +168,22 @@ class SqlEvidence:
     def approvals(self, lane: LaneState, submission: Submission) -> tuple[ApprovalDecision, ...]:
         """Return its decisions, by call."""
         found = self._execute(sql.APPROVALS, (*_key(lane), submission.submission_id))
-        return tuple(ApprovalDecision(*row) for row in found.fetchall())
+        return tuple(ApprovalDecision(*row) for row in _by_call(found))
 
     def unknown_calls(self, lane: LaneState, submission: Submission) -> tuple[UnknownCall, ...]:
         """Return its calls of unknown outcome, by call."""
         found = self._execute(sql.UNKNOWN_CALLS, (*_key(lane), submission.submission_id))
-        return tuple(UnknownCall(*row) for row in found.fetchall())
+        return tuple(UnknownCall(*row) for row in _by_call(found))
 
     def resolutions(self, lane: LaneState, submission: Submission) -> tuple[UnknownResolution, ...]:
         """Return its resolutions, by call, of both kinds."""
         found = self._execute(sql.RESOLUTIONS, (*_key(lane), submission.submission_id))
-        return tuple(map(rows.resolution_of, found.fetchall()))
+        return tuple(map(rows.resolution_of, _by_call(found)))
 
     def reservations(self, lane: LaneState, submission: Submission) -> tuple[Reservation, ...]:
         """Return its reservations, by call."""
         found = self._execute(sql.RESERVATIONS, (*_key(lane), submission.submission_id))
-        return tuple(map(rows.reservation_of, found.fetchall()))
+        return tuple(map(rows.reservation_of, _by_call(found)))
 
     # --- the log ---
 
@@ -362,6 +363,11 @@ class SqlUnit(SqlEvidence):
     def save_publisher(self, lane: LaneState, submission: Submission, token: bytes) -> None:
         """Keep the digest of the token that published its settlement record."""
         self._execute(sql.SET_PUBLISHER, (token, *_place(lane, submission)))
+
+
+def _by_call(found: Rows) -> list[Row]:
+    """Return rows that begin with a call in the order of those, where keys stand for long ones."""
+    return sorted(found.fetchall(), key=itemgetter(0))
 
 
 def _key(lane: LaneState) -> tuple[ThreadId, int]:

@@ -21,7 +21,7 @@ from yielded_core.sql.chunks import CHUNK_BYTES, chunk_lines
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sqlalchemy import ColumnElement, CursorResult, Executable, Select, Table
+    from sqlalchemy import ColumnElement, Executable, Result, Select, Table
 
 StoredRow: TypeAlias = Any
 """A row of a result; the statement that it comes from names its columns."""
@@ -41,7 +41,7 @@ class ReadingConnection(Protocol):
         """
         ...
 
-    async def execute(self, statement: Executable, /) -> CursorResult[Any]:
+    async def execute(self, statement: Executable, /) -> Result[Any]:
         """Run a statement and hold its rows."""
         ...
 

@@ -21,7 +21,7 @@ from yielded_testing.suites.ledger_builders import LaneScript
 from yielded_testing.suites.ledger_children import change
 from yielded_testing.suites.ledger_probes import PROBES
 from yielded_testing.suites.ledger_values import settlement_of
-from yielded_testing.suites.values import IDS
+from yielded_testing.suites.values import IDS, NOISE, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -77,7 +77,7 @@ class HostileInputCases:
         ledger, thread = storage.ledger, lane.thread
         submission = await lane.ready("k" * 256)
         token = OwnershipToken("\U0001f9f5" * 128)
-        attempt, call = AttemptId("a" * 4_096), ToolCallId("c" * 4_096)
+        attempt, call = AttemptId(NOISE), ToolCallId(NOISE[::-1])
         name, reason = "\U0001f9f5" * 128, "\U0001f9f5" * 32_768
         grant = await ledger.claim(thread, attempt=attempt, token=token, lease=86_400_000)
         assert grant is not None
@@ -90,7 +90,7 @@ class HostileInputCases:
         await ledger.record_unknown_resolution(
             thread, submission, call, resolution="safe-to-retry", author=name, reason=reason
         )
-        child = AwaitedChild(ThreadId("t" * 4_096), SubmissionId("s" * 4_096))
+        child = AwaitedChild(ThreadId(NOISE), SubmissionId(NOISE))
         await ledger.reserve_child(
             thread,
             submission,
@@ -115,7 +115,7 @@ class HostileInputCases:
         published = await storage.settlements.publish(
             thread,
             settlement_of(lane.receipts["k" * 256]),
-            producer="p" * 4_096,  # pyright: ignore[reportArgumentType]
+            producer=NOISE,  # pyright: ignore[reportArgumentType]
             token=token,
             authority="owned",
         )
@@ -126,12 +126,11 @@ class HostileInputCases:
         """Each of its own: found, claimed, appended to and settled under its exact name."""
         for name in IDS:
             await (await LaneScript.begin(storage, ThreadId(name))).ready("key-1")
-        ordered = sorted(IDS, key=str.encode)
         listed = await storage.ledger.scan_nonterminal()
-        assert [each.thread_id for each in listed] == ordered
-        assert [each.thread_id for each in await storage.ledger.runnable()] == ordered
-        for name, submission in zip(ordered, listed, strict=True):
-            lane = LaneScript(storage, ThreadId(name))
+        assert in_order([each.thread_id for each in listed])
+        assert in_order([each.thread_id for each in await storage.ledger.runnable()])
+        for submission in listed:
+            lane = LaneScript(storage, submission.thread_id)
             await lane.ready("key-1")
             assert (await lane.claim()).submission.submission_id == submission.submission_id
             await lane.append(note("one"))

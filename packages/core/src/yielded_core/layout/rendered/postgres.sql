@@ -11,6 +11,13 @@ CREATE TABLE yielded_header (
   CONSTRAINT yielded_header_singleton CHECK (singleton = 1)
 );
 
+CREATE TABLE yielded_long_names (
+  thread_id TEXT COLLATE "C" NOT NULL,
+  name_key TEXT COLLATE "C" NOT NULL,
+  name TEXT NOT NULL,
+  CONSTRAINT yielded_long_names_key PRIMARY KEY (thread_id, name_key)
+);
+
 CREATE TABLE yielded_threads (
   thread_id TEXT COLLATE "C" NOT NULL,
   generation BIGINT NOT NULL,

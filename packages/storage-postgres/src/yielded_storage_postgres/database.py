@@ -1,0 +1,240 @@
+"""One open PostgreSQL store: its pool, its transactions, its observers, its beginning and end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import asyncpg
+from sqlalchemy import event
+from sqlalchemy.engine.result import IteratorResult, SimpleResultMetaData
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from yielded_core.errors import StorageBusy, StorageUnavailable, StoreMissing
+from yielded_core.layout.classify import Current
+from yielded_core.lifecycle import Lifecycle
+from yielded_core.observing import Observers
+from yielded_core.sql import maintenance_writes
+from yielded_storage_postgres import names
+from yielded_storage_postgres.dialect import statement as shared_statement
+from yielded_storage_postgres.faults import RETRIED, sqlstate_of, typed
+from yielded_storage_postgres.inspection import inspect
+from yielded_storage_postgres.layout import create_layout
+from yielded_storage_postgres.notices import Notices
+from yielded_storage_postgres.session import KEYED, ReadingSession, WritingSession
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+
+    from sqlalchemy import Connection, Executable, Result, Table
+    from sqlalchemy.engine import ExecutionContext
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+    from yielded_core.layout.facts import Header
+    from yielded_core.records.identifiers import ThreadId
+    from yielded_core.sql.session import Session
+    from yielded_core.sql.snapshot import ReadingConnection, Snapshot
+    from yielded_storage_postgres.address import Address
+
+Outcome = TypeVar("Outcome")
+_ASKED: Final = "yielded_asked"
+"""Where a pooled connection keeps which thread its newest statement asks about."""
+_OPENING: Final = "SELECT pg_advisory_xact_lock(hashtextextended('yielded ' || $1, 21))"
+TRIES: Final = 10
+"""How often a transaction that others were in the way of is run before that is told."""
+
+
+class PostgresConnection:
+    """A reading connection in one transaction that sees nothing else change."""
+
+    def __init__(self, connection: AsyncConnection, schema: str) -> None:
+        self._connection = connection
+        self._schema = schema
+
+    def row_address(self, table: Table, /) -> str | None:
+        """Return what PostgreSQL calls the place of a row."""
+        del table
+        return "ctid"
+
+    async def execute(self, statement: Executable, /) -> Result[Any]:
+        """Run a statement and hold its rows."""
+        found = await self._connection.execute(statement)
+        columns = SimpleResultMetaData(tuple(found.keys()))
+        rows = [tuple(row) for row in found.all()]
+        keys = names.keys_in(rows, self._connection.info.get(_ASKED))
+        if keys:
+            wanted = ([thread for thread, _ in keys], [key for _, key in keys])
+            find = shared_statement(names.FIND, self._schema).text
+            known = await self._connection.exec_driver_sql(find, wanted)
+            rows = names.named(rows, names.names_of(known.all()))
+        return IteratorResult(columns, iter(rows))
+
+    async def run(self, question: Callable[[Session], Outcome], /) -> Outcome:
+        """Answer a question of several statements in the transaction."""
+        return await self._connection.run_sync(
+            lambda connection: question(ReadingSession(connection, self._schema))
+        )
+
+
+class Database:
+    """SqlStore over a schema of a PostgreSQL database."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.lifecycle = Lifecycle()
+        self.incarnation = ""
+        self.extra_indexes: tuple[str, ...] = ()
+        self._engine: AsyncEngine | None = None
+        self._observers = Observers()
+        self._notices = Notices(self._connect, self._observers, address.schema)
+
+    async def open(self) -> None:
+        """Connect, and create the layout where there is none."""
+        self.lifecycle.begin()
+        engine = create_async_engine(
+            self.address.url,
+            pool_size=self.address.pool,
+            max_overflow=0,
+            pool_timeout=self.address.deadline,
+            pool_pre_ping=False,
+        )
+        self._engine = engine.execution_options(schema_translate_map={None: self.address.schema})
+        event.listen(engine.sync_engine, "before_cursor_execute", _with_keys, retval=True)
+        try:
+            with typed():
+                self.incarnation = (await self._opened()).incarnation
+        except BaseException:
+            await engine.dispose()
+            raise
+
+    async def _opened(self) -> Header:
+        """Look at the schema and create the layout where there is none, one process at a time."""
+        schema = self.address.schema
+        async with self.engine.begin() as connection:
+            await connection.exec_driver_sql(_OPENING, (schema,))
+            found = await inspect(connection, schema, shared=self.address.shared)
+            if isinstance(found, Current):
+                self.extra_indexes = found.extra_indexes
+                return found.header
+            if not self.address.create:
+                raise StoreMissing(f"the schema {schema} holds none")
+            created_at = time.time_ns() // 1_000_000
+            return await create_layout(
+                connection, schema, incarnation=uuid.uuid4().hex, created_at=created_at
+            )
+
+    @property
+    def engine(self) -> AsyncEngine:
+        """The engine of an open store."""
+        if self._engine is None:
+            raise StorageUnavailable("the store is not open")
+        return self._engine
+
+    async def close(self) -> None:
+        """Close every connection after what was accepted (STO-3)."""
+        self.lifecycle.check_place()
+        self.lifecycle.stop_accepting()
+        self._observers.wake_all()
+        await self.lifecycle.drained()
+        await self._notices.stop()
+        if self._engine is not None:
+            await self._engine.dispose()
+
+    async def _connect(self) -> asyncpg.Connection[asyncpg.Record]:
+        """Open a connection outside of the pool, with the same arguments."""
+        _, arguments = self.engine.dialect.create_connect_args(self.address.url)
+        own = {"prepared_statement_cache_size", "prepared_statement_name_func", "async_fallback"}
+        given: dict[str, Any] = {
+            name: value for name, value in arguments.items() if name not in own
+        }
+        return await asyncpg.connect(**given)
+
+    async def write(
+        self, function: Callable[[Session], Outcome], *, touches: ThreadId | None = None
+    ) -> Outcome:
+        """Run a mutation in a transaction, return once it is committed, and wake observers."""
+        with self.lifecycle.operation(), typed():
+            result = await self._written(function)
+            if touches is not None:
+                self._notices.touch(touches)
+            return result
+
+    async def _written(self, function: Callable[[Session], Outcome]) -> Outcome:
+        schema = self.address.quoted_schema
+        for _ in range(TRIES):
+            try:
+                async with self.engine.begin() as connection:
+                    return await connection.run_sync(
+                        lambda inner: function(WritingSession(inner, schema))
+                    )
+            except DBAPIError as error:
+                if sqlstate_of(error) not in RETRIED:
+                    raise
+        raise StorageBusy("other transactions were in the way each time; try again")
+
+    async def settings(self) -> dict[str, str]:
+        """Read back what the server says of itself."""
+        names = ("server_version", "synchronous_commit", "fsync", "full_page_writes")
+        with self.lifecycle.operation(), typed():
+            async with self.engine.connect() as connection:
+                found = [
+                    (await connection.exec_driver_sql(f"SHOW {name}")).scalar_one()
+                    for name in names
+                ]
+        return dict(zip(names, map(str, found), strict=True))
+
+    async def purge(self) -> None:
+        """Remove the rows of generations that nothing reads, in bounded transactions."""
+        while await self.write(maintenance_writes.purge):
+            pass
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncGenerator[PostgresConnection]:
+        """Lend a reading connection for one transaction."""
+        with self.lifecycle.operation(), typed():
+            async with self.engine.connect() as connection:
+                reading = await connection.execution_options(
+                    isolation_level="REPEATABLE READ", postgresql_readonly=True
+                )
+                yield PostgresConnection(reading, self.address.quoted_schema)
+
+    @asynccontextmanager
+    async def reading(
+        self, opened: Callable[[ReadingConnection], Awaitable[Snapshot]]
+    ) -> AsyncGenerator[Snapshot]:
+        """Lend a snapshot."""
+        async with self.connection() as connection:
+            yield await opened(connection)
+
+    @contextmanager
+    def observing(self, thread: ThreadId) -> Generator[asyncio.Event]:
+        """Register an observer."""
+        self.lifecycle.check()
+        with self._observers.registered(thread) as news:
+            self._notices.watch()
+            try:
+                yield news
+            finally:
+                if self.lifecycle.is_open:
+                    asyncio.get_running_loop().call_soon(self._notices.watch)
+
+
+def _with_keys(
+    connection: Connection,
+    _cursor: object,
+    text: str,
+    values: Any,  # noqa: ANN401 - of a driver
+    context: ExecutionContext | None,
+    many: bool,  # noqa: FBT001 - see above
+) -> tuple[str, Any]:
+    """Put the keys of long names into the statements of reads, and remember the thread."""
+    keyed = context is not None and context.execution_options.get(KEYED, False)
+    if keyed or many or not values:
+        return text, values
+    given = tuple(names.key_of(value) if isinstance(value, str) else value for value in values)
+    connection.info[_ASKED] = next((value for value in given if isinstance(value, str)), None)
+    return text, given

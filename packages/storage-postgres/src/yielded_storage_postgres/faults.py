@@ -1,0 +1,77 @@
+"""What PostgreSQL and its driver raise, as our own errors, by SQLSTATE (STO-3)."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy.exc import DBAPIError, InterfaceError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from yielded_core.errors import (
+    StorageBusy,
+    StorageCorrupt,
+    StorageError,
+    StorageFull,
+    StorageReadOnly,
+    StorageUnavailable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+RETRIED: Final = frozenset({"40001", "40P01"})
+"""Serialization failure and deadlock: the transaction did nothing and may be run again."""
+_STATES: Final[Mapping[str, tuple[type[StorageError], str]]] = {
+    "25006": (StorageReadOnly, "the server is a standby, or the transaction is read-only"),
+    "42501": (StorageReadOnly, "the role lacks a privilege"),
+    "53100": (StorageFull, "the server's disk is full"),
+    "53200": (StorageBusy, "the server is out of memory"),
+    "53300": (StorageBusy, "the server has no connection left"),
+    "55P03": (StorageBusy, "a lock was not given in time"),
+    "57014": (StorageBusy, "the statement ran into its timeout"),
+    "XX001": (StorageCorrupt, "the server found a damaged page"),
+    "XX002": (StorageCorrupt, "the server found a damaged index"),
+}
+_CLASSES: Final[Mapping[str, tuple[type[StorageError], str]]] = {
+    "08": (StorageUnavailable, "the connection was lost"),
+    "28": (StorageUnavailable, "the server refuses the role or its password"),
+    "3D": (StorageUnavailable, "the server has no such database"),
+    "40": (StorageBusy, "other transactions were in the way"),
+    "57": (StorageUnavailable, "the server shuts down or is starting"),
+    "58": (StorageUnavailable, "the server's own system failed"),
+}
+
+
+def sqlstate_of(error: BaseException) -> str:
+    """Return the SQLSTATE that an error carries, empty where there is none."""
+    cause: BaseException | None = error
+    while cause is not None:
+        state = getattr(cause, "sqlstate", None)
+        if isinstance(state, str):
+            return state
+        cause = getattr(cause, "orig", None) or cause.__cause__
+    return ""
+
+
+def storage_fault(error: BaseException) -> StorageError:
+    """Return our error for what a statement or a connection failed with."""
+    state = sqlstate_of(error)
+    known = _STATES.get(state) or _CLASSES.get(state[:2])
+    if known is not None:
+        kind, detail = known
+        return kind(detail)
+    if isinstance(error, DBAPIError) and not error.connection_invalidated and state:
+        return StorageError(f"the server refuses a statement with {state}")
+    return StorageUnavailable("the connection to the server failed")
+
+
+@contextmanager
+def typed() -> Generator[None]:
+    """Raise what the driver raises as our own errors, which hold no SQL and no values."""
+    try:
+        yield
+    except PoolTimeout:
+        raise StorageBusy("no connection came free in time") from None
+    except (DBAPIError, InterfaceError, OSError) as error:
+        raise storage_fault(error) from error

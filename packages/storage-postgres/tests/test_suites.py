@@ -1,0 +1,58 @@
+"""The conformance suites over the PostgreSQL adapter."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+from yielded_storage_postgres import open_storage
+from yielded_testing.suites import (
+    CheckpointSuite,
+    DurableLedgerSuite,
+    DurableSuite,
+    SettlementSuite,
+    StorageSuite,
+    SubmissionLedgerSuite,
+    ThreadStoreSuite,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from yielded_core.storage import Storage
+    from yielded_testing.clock import OpenStorage, VirtualClock
+
+
+@pytest.fixture
+def open_again(postgres_url: str) -> OpenStorage:
+    return partial(open_storage, f"{postgres_url}?schema=s_{uuid4().hex}")
+
+
+@pytest.fixture
+async def storage(open_again: OpenStorage, clock: VirtualClock) -> AsyncGenerator[Storage]:
+    async with open_again(clock=clock) as opened:
+        yield opened
+
+
+class TestThreads(ThreadStoreSuite): ...
+
+
+class TestLedger(SubmissionLedgerSuite): ...
+
+
+class TestSettlements(SettlementSuite): ...
+
+
+class TestCheckpoints(CheckpointSuite): ...
+
+
+class TestStorage(StorageSuite): ...
+
+
+class TestDurability(DurableSuite): ...
+
+
+class TestDurableLedger(DurableLedgerSuite): ...
