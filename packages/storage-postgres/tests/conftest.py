@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pwd
 import shutil
 import socket
 import stat
 import subprocess
+import sys
 import tempfile
 from contextlib import contextmanager
 from functools import partial
@@ -20,8 +22,12 @@ import pytest
 from sqlalchemy import NullPool, make_url
 from sqlalchemy.ext.asyncio import create_async_engine
 
+sys.path.insert(0, str(Path(__file__).parent))  # the helpers beside the tests
+
+from server_side import Place, connect
+
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Generator, Iterator
+    from collections.abc import AsyncIterator, Generator, Iterable, Iterator
 
     from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -30,14 +36,31 @@ _UNPRIVILEGED: Final = "nobody"
 
 
 @pytest.fixture(scope="session")
-def postgres_url() -> Iterator[str]:
+def suite_schemas() -> list[str]:
+    """The schemas of the suites, which are dropped together: each costs more than its cases."""
+    return []
+
+
+@pytest.fixture(scope="session")
+def postgres_url(suite_schemas: list[str]) -> Iterator[str]:
     """A server for the whole session; tests make schemas of their own in it."""
     given = os.environ.get("YIELDED_POSTGRES_URL")
     if given:
         yield given
+        asyncio.run(_drop(given, suite_schemas))
         return
     with _server() as url:
         yield url
+
+
+async def _drop(url: str, schemas: Iterable[str]) -> None:
+    server = make_url(url).set(query={}).render_as_string(hide_password=False)
+    connection = await connect(server, "dropping")
+    try:
+        for schema in schemas:
+            await connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+    finally:
+        await connection.close()
 
 
 @pytest.fixture
@@ -53,6 +76,19 @@ async def schema(postgres_url: str) -> AsyncIterator[AsyncConnection]:
             yield connection
         finally:
             await connection.exec_driver_sql(f"DROP SCHEMA {name} CASCADE")
+
+
+@pytest.fixture
+async def place(postgres_url: str) -> AsyncIterator[Place]:
+    """A schema that is not there yet; what a test makes in it is dropped."""
+    server = make_url(postgres_url).set(query={}).render_as_string(hide_password=False)
+    schema = f"test_{uuid4().hex}"
+    raw = await connect(server, schema)
+    try:
+        yield Place(server, raw, schema)
+    finally:
+        await raw.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+        await raw.close()
 
 
 @contextmanager
@@ -75,7 +111,11 @@ def _server() -> Generator[str]:
             [*initdb, "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"], stdout=subprocess.DEVNULL
         )
         control = [binaries / "pg_ctl", f"--pgdata={data}", "--silent", "--wait", f"--log={log}"]
-        options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories="
+        # Nothing here outlives the server, so that it need not flush.
+        options = (
+            f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories="
+            " -c fsync=off -c full_page_writes=off -c synchronous_commit=off"
+        )
         try:
             run([*control, f"--options={options}", "start"])
         except subprocess.CalledProcessError as error:

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def open_again(postgres_url: str) -> OpenStorage:
-    return partial(open_storage, f"{postgres_url}?schema=s_{uuid4().hex}")
+def open_again(postgres_url: str, suite_schemas: list[str]) -> OpenStorage:
+    schema = f"suite_{uuid4().hex}"
+    suite_schemas.append(schema)
+    return partial(open_storage, f"{postgres_url}?schema={schema}")
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -12,10 +12,33 @@ from sqlalchemy.exc import ArgumentError
 from yielded_core.errors import InvalidStoreUrl
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_$]{0,62}")
 _OWN: Final = ("create", "deadline", "pool", "schema", "shared")
+_PLACES: Final = ("host", "port")
+"""Options that say where several servers are, or which socket."""
+_TLS: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+_DRIVER: Final[Mapping[str, Callable[[str], object]]] = {
+    "command_timeout": float,
+    "passfile": str,
+    "prepared_statement_cache_size": int,
+    "ssl": lambda text: _TLS[_TLS.index(text)],
+    "statement_cache_size": int,
+    "target_session_attrs": str,
+}
+"""Arguments of the driver, as it takes them."""
+_SETTINGS: Final = (
+    "application_name",
+    "idle_in_transaction_session_timeout",
+    "lock_timeout",
+    "statement_timeout",
+    "synchronous_commit",
+)
+"""Settings of the server, for every connection."""
+_KNOWN: Final = tuple(sorted((*_OWN, *_PLACES, *_DRIVER, *_SETTINGS)))
+_APPLICATION: Final = "yielded"
+_MOST_PORT: Final = 65_535
 _DEFAULT_DEADLINE: Final = 30.0
 _MOST_CONNECTIONS: Final = 256
 
@@ -35,19 +58,30 @@ class Address:
     """Seconds after which an operation that could not begin is StorageBusy."""
     pool: int = 16
     """Connections at most, those of observers apart."""
+    driver: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Arguments of the driver that the URL gives."""
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Settings of the server that the URL gives."""
 
     @property
     def quoted_schema(self) -> str:
         """The schema as it stands in a statement."""
         return f'"{self.schema}"'
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What every connection is opened with, beside the URL."""
+        settings = {"application_name": _APPLICATION, **self.settings}
+        return {"timeout": self.deadline, **self.driver, "server_settings": settings}
+
 
 def parse_url(url: str) -> Address:
     """Read `postgresql://role:password@host:port/database` with its options.
 
     Our options: `schema=NAME`, `shared=true|false`, `create=true|false`, `deadline=SECONDS`,
-    `pool=CONNECTIONS`. Every other one goes to the driver, such as `ssl` and
-    `statement_cache_size`. Raises InvalidStoreUrl.
+    `pool=CONNECTIONS`. Some of the driver's, such as `ssl` and `statement_cache_size`, and of the
+    server's, such as `application_name` and `lock_timeout`, are passed on. Raises InvalidStoreUrl,
+    which never repeats a value.
     """
     try:
         parsed = make_url(url)
@@ -55,21 +89,57 @@ def parse_url(url: str) -> Address:
         raise InvalidStoreUrl("write postgresql://role@host/database") from None
     if parsed.get_backend_name() != "postgresql" or not parsed.database:
         raise InvalidStoreUrl("write postgresql://role@host/database")
-    given = {name: value for name, value in parsed.query.items() if name in _OWN}
-    if not all(isinstance(value, str) for value in given.values()):
-        raise InvalidStoreUrl("an option stands in it twice")
-    options = {name: str(value) for name, value in given.items()}
+    if not 0 < (parsed.port or 1) <= _MOST_PORT:
+        raise InvalidStoreUrl(f"its port is not one from 1 to {_MOST_PORT}")
+    options = _options(parsed)
     schema = options.get("schema", "public")
     if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
         raise InvalidStoreUrl("schema is a lower-case name of at most 63 characters")
     return Address(
-        parsed.difference_update_query(_OWN).set(drivername="postgresql+asyncpg"),
+        parsed.difference_update_query(options).set(drivername="postgresql+asyncpg"),
         schema,
         _choice(options, "shared", ("false", "true")) == "true",
         _choice(options, "create", ("true", "false")) == "true",
         _number(options, "deadline", _DEFAULT_DEADLINE, 3_600),
-        int(_number(options, "pool", 16, _MOST_CONNECTIONS)),
+        _connections(options.get("pool", "16")),
+        _driver(options),
+        {name: options[name] for name in _SETTINGS if name in options},
     )
+
+
+def _options(parsed: URL) -> dict[str, str]:
+    """Return the options that are not about where the server is."""
+    unknown = sorted(parsed.query.keys() - set(_KNOWN))
+    if unknown:
+        raise InvalidStoreUrl(f"an option is unknown; known are {', '.join(_KNOWN)}")
+    options: dict[str, str] = {}
+    for name, value in parsed.query.items():
+        if name in _PLACES:
+            continue
+        if not isinstance(value, str):
+            raise InvalidStoreUrl(f"{name} stands in it twice")
+        if "\x00" in value:
+            raise InvalidStoreUrl(f"{name} has a NUL in it")
+        options[name] = value
+    return options
+
+
+def _driver(options: Mapping[str, str]) -> dict[str, object]:
+    given: dict[str, object] = {}
+    for name, kind in _DRIVER.items():
+        if name in options:
+            try:
+                given[name] = kind(options[name])
+            except ValueError:
+                raise InvalidStoreUrl(f"{name} has a value that the driver does not know") from None
+    return given
+
+
+def _connections(text: str) -> int:
+    """Read how many connections; a pool of 0 would be one without a limit."""
+    if not re.fullmatch("[1-9][0-9]{0,2}", text) or int(text) > _MOST_CONNECTIONS:
+        raise InvalidStoreUrl(f"pool is a whole number from 1 to {_MOST_CONNECTIONS}")
+    return int(text)
 
 
 def _choice(options: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:

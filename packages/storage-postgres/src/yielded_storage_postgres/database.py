@@ -97,6 +97,11 @@ class Database:
         self.lifecycle.begin()
         engine = create_async_engine(
             self.address.url,
+            connect_args=self.address.arguments,
+            # Whatever the role or the database has as its default: the shared writes look again
+            # after they hold the lock, and must then see what was committed meanwhile.
+            isolation_level="READ COMMITTED",
+            hide_parameters=True,
             pool_size=self.address.pool,
             max_overflow=0,
             pool_timeout=self.address.deadline,
@@ -108,6 +113,7 @@ class Database:
             with typed():
                 self.incarnation = (await self._opened()).incarnation
         except BaseException:
+            self.lifecycle.stop_accepting()
             await engine.dispose()
             raise
 
@@ -146,11 +152,9 @@ class Database:
 
     async def _connect(self) -> asyncpg.Connection[asyncpg.Record]:
         """Open a connection outside of the pool, with the same arguments."""
-        _, arguments = self.engine.dialect.create_connect_args(self.address.url)
-        own = {"prepared_statement_cache_size", "prepared_statement_name_func", "async_fallback"}
-        given: dict[str, Any] = {
-            name: value for name, value in arguments.items() if name not in own
-        }
+        _, place = self.engine.dialect.create_connect_args(self.address.url)
+        given: dict[str, Any] = {**place, **self.address.arguments}
+        given.pop("prepared_statement_cache_size", None)  # SQLAlchemy's own
         return await asyncpg.connect(**given)
 
     async def write(

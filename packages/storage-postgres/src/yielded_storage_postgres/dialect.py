@@ -25,8 +25,12 @@ _OTHERWISE: Final[Mapping[str, str]] = {
     # Several processes may purge at once, each another generation.
     log_statements.GARBAGE: f"{log_statements.GARBAGE} FOR UPDATE SKIP LOCKED",
 }
-LOCKING: Final = frozenset({log_statements.THREAD, ledger_statements.LANE})
-"""The first of these that a mutation asks locks the row of the thread that it is about."""
+LOCKING: Final[Mapping[str, str]] = {
+    log_statements.THREAD: "yielded_threads",
+    ledger_statements.LANE: "yielded_threads",
+    log_statements.IMPORT: "yielded_imports",
+}
+"""The first of these that a mutation asks of a table locks the row that it is about."""
 
 
 class Statement(NamedTuple):

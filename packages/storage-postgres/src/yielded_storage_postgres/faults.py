@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy.exc import DBAPIError, InterfaceError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from yielded_core.errors import (
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 RETRIED: Final = frozenset({"40001", "40P01"})
 """Serialization failure and deadlock: the transaction did nothing and may be run again."""
 _STATES: Final[Mapping[str, tuple[type[StorageError], str]]] = {
+    "25P03": (StorageBusy, "the transaction was idle for too long"),
+    "25P04": (StorageBusy, "the transaction ran into its timeout"),
     "25006": (StorageReadOnly, "the server is a standby, or the transaction is read-only"),
     "42501": (StorageReadOnly, "the role lacks a privilege"),
     "53100": (StorageFull, "the server's disk is full"),
@@ -38,6 +40,7 @@ _CLASSES: Final[Mapping[str, tuple[type[StorageError], str]]] = {
     "28": (StorageUnavailable, "the server refuses the role or its password"),
     "3D": (StorageUnavailable, "the server has no such database"),
     "40": (StorageBusy, "other transactions were in the way"),
+    "53": (StorageBusy, "the server is out of a resource"),
     "57": (StorageUnavailable, "the server shuts down or is starting"),
     "58": (StorageUnavailable, "the server's own system failed"),
 }
@@ -68,10 +71,14 @@ def storage_fault(error: BaseException) -> StorageError:
 
 @contextmanager
 def typed() -> Generator[None]:
-    """Raise what the driver raises as our own errors, which hold no SQL and no values."""
+    """Raise what the driver raises as our own errors, which hold no SQL and no values.
+
+    Not even as their cause: the server repeats the values of a row that it refuses, and whoever
+    logs an error logs its causes too.
+    """
     try:
         yield
     except PoolTimeout:
         raise StorageBusy("no connection came free in time") from None
-    except (DBAPIError, InterfaceError, OSError) as error:
-        raise storage_fault(error) from error
+    except (DBAPIError, OSError) as error:
+        raise storage_fault(error) from None

@@ -20,54 +20,73 @@ if TYPE_CHECKING:
 
     from sqlalchemy.ext.asyncio import AsyncConnection
 
+# What is declared of a table as a whole, where it is not what a plain CREATE TABLE makes: an
+# unlogged table loses its rows in a crash, and row level security hides some.
+_TABLES: Final = """
+SELECT t.relname,
+       concat_ws(' ', CASE t.relkind WHEN 'p' THEN 'PARTITION BY' END,
+                 CASE t.relpersistence WHEN 'u' THEN 'UNLOGGED' END,
+                 CASE WHEN t.relrowsecurity THEN 'ROW LEVEL SECURITY' END)
+  FROM pg_catalog.pg_class t
+ WHERE t.relnamespace = $1::regnamespace AND t.relkind IN ('r', 'p')
+ ORDER BY t.relname
+"""
 _COLUMNS: Final = """
 SELECT t.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
        pg_get_expr(d.adbin, d.adrelid),
-       coalesce((SELECT array_position(k.conkey, a.attnum) FROM pg_constraint k
+       coalesce((SELECT array_position(k.conkey, a.attnum) FROM pg_catalog.pg_constraint k
                   WHERE k.conrelid = t.oid AND k.contype = 'p'), 0),
        CASE WHEN c.collname IS NULL OR c.collname = 'default' THEN ''
             ELSE 'COLLATE ' || quote_ident(c.collname) END
          || CASE a.attidentity WHEN '' THEN '' ELSE ' identity' END
          || CASE a.attgenerated WHEN '' THEN '' ELSE ' generated' END
-  FROM pg_class t
-  JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum > 0 AND NOT a.attisdropped
-  LEFT JOIN pg_attrdef d ON d.adrelid = t.oid AND d.adnum = a.attnum
-  LEFT JOIN pg_collation c ON c.oid = a.attcollation
+  FROM pg_catalog.pg_class t
+  JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid AND a.attnum > 0 AND NOT a.attisdropped
+  LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = t.oid AND d.adnum = a.attnum
+  LEFT JOIN pg_catalog.pg_collation c ON c.oid = a.attcollation
  WHERE t.relnamespace = $1::regnamespace AND t.relkind IN ('r', 'p')
  ORDER BY t.relname, a.attnum
 """
 # From version 18 on NOT NULL is a constraint too; the columns tell of it.
 _CONSTRAINTS: Final = """
 SELECT t.relname, k.conname, pg_get_constraintdef(k.oid)
-  FROM pg_constraint k JOIN pg_class t ON t.oid = k.conrelid
+  FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class t ON t.oid = k.conrelid
  WHERE t.relnamespace = $1::regnamespace AND k.contype <> 'n'
  ORDER BY t.relname, k.conname
 """
 _INDEXES: Final = """
 SELECT i.relname, t.relname, x.indisunique, pg_get_indexdef(x.indexrelid)
-  FROM pg_index x
-  JOIN pg_class i ON i.oid = x.indexrelid
-  JOIN pg_class t ON t.oid = x.indrelid
+         || CASE WHEN x.indisvalid THEN '' ELSE ' INVALID' END
+  FROM pg_catalog.pg_index x
+  JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid
+  JOIN pg_catalog.pg_class t ON t.oid = x.indrelid
  WHERE t.relnamespace = $1::regnamespace
-   AND NOT EXISTS (SELECT 1 FROM pg_constraint k WHERE k.conindid = x.indexrelid
+   AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_constraint k WHERE k.conindid = x.indexrelid
                     AND k.contype IN ('p', 'u', 'x'))
  ORDER BY i.relname
 """
+# A rule rewrites statements as a trigger changes rows.
 _TRIGGERS: Final = """
-SELECT g.tgname, t.relname FROM pg_trigger g JOIN pg_class t ON t.oid = g.tgrelid
- WHERE t.relnamespace = $1::regnamespace AND NOT g.tgisinternal ORDER BY g.tgname, t.relname
+SELECT g.tgname, t.relname
+  FROM pg_catalog.pg_trigger g JOIN pg_catalog.pg_class t ON t.oid = g.tgrelid
+ WHERE t.relnamespace = $1::regnamespace AND NOT g.tgisinternal
+UNION ALL
+SELECT r.rulename, t.relname
+  FROM pg_catalog.pg_rewrite r JOIN pg_catalog.pg_class t ON t.oid = r.ev_class
+ WHERE t.relnamespace = $1::regnamespace AND t.relkind IN ('r', 'p')
+ ORDER BY 1, 2
 """
 # Everything else that has a name in the schema; an index and a type of a table belong to that.
 _OTHERS: Final = """
 SELECT CASE c.relkind WHEN 'v' THEN 'view' WHEN 'm' THEN 'materialized view'
                       WHEN 'S' THEN 'sequence' WHEN 'f' THEN 'foreign table' ELSE 'type' END,
        c.relname
-  FROM pg_class c
+  FROM pg_catalog.pg_class c
  WHERE c.relnamespace = $1::regnamespace AND c.relkind IN ('v', 'm', 'S', 'f', 'c')
 UNION ALL
-SELECT 'function', p.proname FROM pg_proc p WHERE p.pronamespace = $1::regnamespace
+SELECT 'function', p.proname FROM pg_catalog.pg_proc p WHERE p.pronamespace = $1::regnamespace
 UNION ALL
-SELECT 'type', y.typname FROM pg_type y
+SELECT 'type', y.typname FROM pg_catalog.pg_type y
  WHERE y.typnamespace = $1::regnamespace AND y.typrelid = 0 AND y.typelem = 0
  ORDER BY 1, 2
 """
@@ -114,7 +133,7 @@ def facts_from(document: dict[str, Any]) -> Facts:
 
 async def inspect(connection: AsyncConnection, schema: str, *, shared: bool) -> Fresh | Current:
     """Say what a schema is, and change nothing. Raises StoreRefused (LAY-3)."""
-    exists = "SELECT 1 FROM pg_namespace WHERE nspname = $1"
+    exists = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1"
     if (await connection.exec_driver_sql(exists, (schema,))).first() is None:
         return Fresh()
     facts = await read_facts(connection, schema)
@@ -133,6 +152,7 @@ async def read_facts(connection: AsyncConnection, schema: str) -> Facts:
     async def rows(query: str) -> Sequence[Any]:
         return (await connection.exec_driver_sql(query, (f'"{schema}"',))).all()
 
+    tables = {str(name): str(options) for name, options in await rows(_TABLES)}
     columns: defaultdict[str, list[Column]] = defaultdict(list)
     for table, name, kind, not_null, default, key, definition in await rows(_COLUMNS):
         columns[table].append(Column(name, kind, not_null, default, key, definition.strip()))
@@ -147,15 +167,15 @@ async def read_facts(connection: AsyncConnection, schema: str) -> Facts:
     others = [(kind, name) for kind, name in await rows(_OTHERS)]
     return Facts(
         tuple(
-            Table(name, tuple(found), tuple(constraints[name]), "")
-            for name, found in columns.items()
+            Table(name, tuple(columns[name]), tuple(constraints[name]), options)
+            for name, options in tables.items()
             if _is_ours(name)
         ),
         tuple(one for one in indexes if _is_ours(one.table)),
         tuple(one for one in triggers if _is_ours(one.table)),
         tuple(f"{kind} {name}" for kind, name in others if _is_ours(name)),
         (
-            *(f"table {name}" for name in columns if not _is_ours(name)),
+            *(f"table {name}" for name in tables if not _is_ours(name)),
             *(f"{kind} {name}" for kind, name in others if not _is_ours(name)),
         ),
     )

@@ -35,7 +35,7 @@ async def create_layout(
     connection: AsyncConnection, schema: str, *, incarnation: str, created_at: int
 ) -> Header:
     """Create the schema where it is missing, every object and the header row (LAY-1)."""
-    exists = "SELECT 1 FROM pg_namespace WHERE nspname = $1"
+    exists = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1"
     if (await connection.exec_driver_sql(exists, (schema,))).first() is None:
         await connection.exec_driver_sql(f'CREATE SCHEMA "{schema}"')
     await create_objects(connection, schema)

@@ -9,11 +9,10 @@ names have the same key.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from base64 import urlsafe_b64encode
 from typing import TYPE_CHECKING, Any, Final
-
-import orjson
 
 from yielded_core.sql import ledger_statements, log_statements
 
@@ -75,7 +74,7 @@ def keyed(
         if not isinstance(value, str) or (place in free and not is_key(value)):
             found.append(value)
         elif listed is not None and names[place] == listed:
-            found.append(orjson.dumps([_keep(one, long) for one in orjson.loads(value)]).decode())
+            found.append(json.dumps([_keep(one, long) for one in json.loads(value)]))
         else:
             found.append(_keep(value, long))
     return tuple(found), long

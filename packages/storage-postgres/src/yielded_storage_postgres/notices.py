@@ -97,7 +97,8 @@ class Notices:
                 self._to_send.clear()
                 channels, self._touched = sorted(self._touched), set()
                 try:
-                    connection = connection or await self._connect()
+                    if connection is None or connection.is_closed():
+                        connection = await self._connect()
                     await connection.execute(_NOTIFY, channels)
                 except _LOST:
                     connection = None  # others find out by looking again

@@ -24,7 +24,8 @@ _SCHEMA: Final = "yielded_facts"
 
 async def facts_text(url: str) -> str:
     """Return the facts of a new layout as JSON; what was made for it is rolled back."""
-    engine = create_async_engine(parse_url(url).url, poolclass=NullPool)
+    address = parse_url(url)
+    engine = create_async_engine(address.url, connect_args=address.arguments, poolclass=NullPool)
     async with engine.connect() as connection:
         await connection.exec_driver_sql(f"CREATE SCHEMA {_SCHEMA}")
         await create_objects(connection, _SCHEMA)

@@ -23,7 +23,7 @@ KEYED: Final = "yielded_keyed"
 _OPTIONS: Final = {KEYED: True}
 _NAMESPACE: Final = 21
 _NEW_THREAD: Final = f"SELECT pg_advisory_xact_lock(hashtextextended($1, {_NAMESPACE}))"
-"""Whoever finds no row of a thread takes turns with the others that may create it."""
+"""Whoever finds no row of a thread, or of its import, takes turns with those who may create it."""
 _WRITES: Final = ("INSERT", "UPDATE")
 
 
@@ -105,13 +105,15 @@ class WritingSession(ReadingSession):
 
     def __init__(self, connection: Connection, schema: str) -> None:
         super().__init__(connection, schema)
-        self._locked = False
+        self._locked: set[str] = set()
+        """Tables whose row of the thread is held, or would be if there were one."""
 
     def execute(self, shared: str, values: Values = (), /) -> Answer:
         """Run a statement."""
-        if self._locked or shared not in LOCKING:
+        table = LOCKING.get(shared)
+        if table is None or table in self._locked:
             return self._run(shared, values, locking=False)
-        self._locked = True
+        self._locked.add(table)
         self._thread = names.key_of(str(statement(shared, self._schema).arranged(values)[0]))
         found = self._run(shared, values, locking=True)
         if found.rowcount:
