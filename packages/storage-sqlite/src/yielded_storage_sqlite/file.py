@@ -187,14 +187,18 @@ class StoreFile:
 
 @contextmanager
 def _typed() -> Generator[None]:
-    """Raise what a reading connection raises as our own errors."""
+    """Raise what a reading connection raises as our own errors.
+
+    SQLAlchemy's error repeats the statement and its values, so that it is no cause of them: whoever
+    logs an error logs its causes too.
+    """
     try:
         yield
     except DBAPIError as error:
         cause = error.orig
         if isinstance(cause, sqlite3.Error):
-            raise storage_fault(cause) from error
-        raise StorageUnavailable("reading failed") from error
+            raise storage_fault(cause) from None
+        raise StorageUnavailable("reading failed") from None
     except sqlite3.Error as error:
         raise storage_fault(error) from error
 
