@@ -129,7 +129,7 @@ async def test_an_append_whose_connection_is_killed_can_be_repeated(
     async with place.holding(ROW, THREAD):
         appending = asyncio.create_task(outcome(append(storage)))
         await place.waiting(1)
-        (waiting,) = await place.backends("%FOR UPDATE%")
+        (waiting,) = await place.backends("%UPDATE %yielded_threads%")
         await place.raw.execute(f"SELECT {function}($1)", waiting)
         error = await appending
     assert isinstance(error, StorageUnavailable if "terminate" in function else StorageBusy)

@@ -59,6 +59,8 @@ SETTLED: Final = (
 )
 SUSPENDED: Final = "UPDATE yielded_submissions SET state = 'suspended'"
 RUNNING: Final = "UPDATE yielded_submissions SET state = 'running'"
+CHANGED: Final = "UPDATE yielded_threads SET lane_version = lane_version + 1"
+"""What every change of the ledger does to the row of its thread."""
 LEASE: Final = 500
 """Milliseconds of a lease that is to end while somebody waits."""
 
@@ -101,8 +103,8 @@ CLAIMS: Final = {
     "a claim": Change((CLAIMED,), type(None), {}),
     "a claim and its release": Change((CLAIMED, RELEASED), Grant, {"epoch": 3}),
     "a claim and a takeover": Change((CLAIMED, RAISED), Grant, {"epoch": 4}),
-    "a settlement": Change((SETTLED,), type(None), {}),
-    "a suspension": Change((SUSPENDED,), type(None), {}),
+    "a settlement": Change((SETTLED, CHANGED), type(None), {}),
+    "a suspension": Change((SUSPENDED, CHANGED), type(None), {}),
 }
 LOSSES: Final = {
     "a takeover": Change((RAISED,), OwnershipLost, {"actual": 3}),

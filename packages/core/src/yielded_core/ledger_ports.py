@@ -21,11 +21,8 @@ from yielded_core.ledger.operations import (
     unknown,
     waiting,
 )
-from yielded_core.ledger.operations.settlement import (
-    finalize_settlement,
-    prepare_settlement,
-    publish,
-)
+from yielded_core.ledger.operations.settlement import finalize_settlement, prepare_settlement
+from yielded_core.ledger.requests import Admit, Claim, Publish, ReadAbortIntent, Renew
 from yielded_core.log.reads import check_limit, check_sequence
 from yielded_core.ports.work import (
     LEASE_MILLISECONDS,
@@ -149,9 +146,7 @@ class LedgerPort:
     async def read_abort_intent(self, thread: ThreadId, submission: SubmissionId) -> AbortState:
         """Return the abort intent of one submission (LED-9)."""
         inputs.check_place(thread, submission)
-        return await self._in.inspect(
-            lambda unit: reading.read_abort_intent(unit, thread, submission)
-        )
+        return await self._in.inspect(ReadAbortIntent(thread, submission))
 
     async def lane(self, thread: ThreadId) -> Lane | None:
         """Return the lane of a thread."""
@@ -217,7 +212,7 @@ class LedgerPort:
         prepared = admission.prepare_admission(
             work, SubmissionId(uuid.uuid4().hex), ReceiptId(uuid.uuid4().hex)
         )
-        return await self._in.mutate(lambda unit: admission.admit(unit, prepared))
+        return await self._in.mutate(Admit(prepared))
 
     async def mark_ready(self, thread: ThreadId, submission: SubmissionId) -> Submission:
         """Let admitted work be claimed (LED-3)."""
@@ -252,9 +247,7 @@ class LedgerPort:
         check_lease(lease)
         if handoff is not None:
             inputs.check_handoff(handoff)
-        return await self._in.mutate(
-            lambda unit: ownership.claim(unit, thread, attempt, token, lease, handoff)
-        )
+        return await self._in.mutate(Claim(thread, attempt, token, lease, handoff))
 
     async def renew(
         self, thread: ThreadId, *, token: OwnershipToken, lease: int = LEASE_MILLISECONDS
@@ -263,7 +256,7 @@ class LedgerPort:
         check_identifier(thread, "thread id")
         check_identifier(token, "ownership token")
         check_lease(lease)
-        return await self._in.mutate(lambda unit: ownership.renew(unit, thread, token, lease))
+        return await self._in.mutate(Renew(thread, token, lease))
 
     async def release(self, thread: ThreadId, *, token: OwnershipToken) -> None:
         """End the ownership without settling (LED-6)."""
@@ -521,7 +514,5 @@ class SettlementPort:
         check_identifier(token, "ownership token")
         inputs.check_choice("authority", authority, get_args(Authority))
         batch = prepare_settlement(record, producer)
-        return await self._in.mutate(
-            lambda unit: publish(unit, thread, batch, token, authority, finalize=finalize),
-            touches=thread,
-        )
+        asked = Publish(thread, batch, token, authority, finalize)
+        return await self._in.mutate(asked, touches=thread)

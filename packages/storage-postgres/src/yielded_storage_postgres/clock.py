@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from yielded_core.ledger.lane import Moment
+from yielded_storage_postgres.rendered import NOW
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from yielded_core.sql.session import Execute
 
-_NOW: Final = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-"""Not `now()`, which is the beginning of the transaction: behind a lock it would revive a lease."""
+_NOW: Final = f"SELECT {NOW}"
 
 
 class ServerClock:

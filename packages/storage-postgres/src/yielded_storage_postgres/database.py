@@ -6,7 +6,7 @@ import asyncio
 import time
 import uuid
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import asyncpg
 from sqlalchemy import event
@@ -21,7 +21,7 @@ from yielded_core.observing import Observers
 from yielded_core.sql import maintenance_writes
 from yielded_storage_postgres import names
 from yielded_storage_postgres.dialect import statement as shared_statement
-from yielded_storage_postgres.faults import RETRIED, sqlstate_of, typed
+from yielded_storage_postgres.faults import RETRIED, is_lost, sqlstate_of, typed
 from yielded_storage_postgres.inspection import inspect
 from yielded_storage_postgres.layout import create_layout
 from yielded_storage_postgres.notices import Notices
@@ -44,6 +44,8 @@ Outcome = TypeVar("Outcome")
 _ASKED: Final = "yielded_asked"
 """Where a pooled connection keeps which thread its newest statement asks about."""
 _OPENING: Final = "SELECT pg_advisory_xact_lock(hashtextextended('yielded ' || $1, 21))"
+_DECIDED_OTHERWISE: Final = frozenset({"23", "40", "42"})
+"""Classes of SQLSTATE: a constraint, other transactions, what the driver asks of the catalog."""
 TRIES: Final = 10
 """How often a transaction that others were in the way of is run before that is told."""
 
@@ -180,16 +182,54 @@ class Database:
                     raise
         raise StorageBusy("other transactions were in the way each time; try again")
 
+    async def alone(
+        self, text: str, *values: object, touches: ThreadId | None = None
+    ) -> list[tuple[Any, ...]]:
+        """Run one statement as a transaction of its own, one round trip, and return its rows.
+
+        Returns none, and did nothing, where something was in its way that a transaction of several
+        statements copes with, or tells more about.
+        """
+        with self.lifecycle.operation(), typed():
+            async with self.engine.connect() as pooled:
+                raw = await pooled.get_raw_connection()
+                driver = cast("asyncpg.Connection[asyncpg.Record]", raw.driver_connection)
+                try:
+                    rows = [tuple(row) for row in await driver.fetch(text, *values)]
+                except Exception as error:
+                    if driver.is_closed() or is_lost(error):
+                        await pooled.invalidate()
+                        await self.engine.dispose()  # the others of the pool are no better
+                        raise
+                    if sqlstate_of(error)[:2] in _DECIDED_OTHERWISE:
+                        return []
+                    raise
+                except BaseException:  # cancelled: nobody waits for its answer any more
+                    await pooled.invalidate()
+                    raise
+            if touches is not None and rows:
+                self._notices.touch(touches)
+            return rows
+
+    async def whole(self, rows: list[tuple[Any, ...]], thread: ThreadId) -> list[tuple[Any, ...]]:
+        """Return rows that one statement gave, with whole names instead of their keys."""
+        keys = names.keys_in(rows, thread)
+        if not keys:
+            return rows
+        wanted = ([owner for owner, _ in keys], [key for _, key in keys])
+        find = shared_statement(names.FIND, self.address.quoted_schema).text
+        return names.named(rows, names.names_of(await self.alone(find, *wanted)))
+
     async def settings(self) -> dict[str, str]:
         """Read back what the server says of itself."""
-        names = ("server_version", "synchronous_commit", "fsync", "full_page_writes")
+        asked = ("server_version", "synchronous_commit", "fsync", "full_page_writes")
         with self.lifecycle.operation(), typed():
             async with self.engine.connect() as connection:
                 found = [
                     (await connection.exec_driver_sql(f"SHOW {name}")).scalar_one()
-                    for name in names
+                    for name in asked
                 ]
-        return dict(zip(names, map(str, found), strict=True))
+        return dict(zip(asked, map(str, found), strict=True))
 
     async def purge(self) -> None:
         """Remove the rows of generations that nothing reads, in bounded transactions."""

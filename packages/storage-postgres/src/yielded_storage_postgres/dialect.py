@@ -65,6 +65,10 @@ def statement(shared: str, schema: str, *, locking: bool = False) -> Statement:
             names.append(name)
         return f"${names.index(name) + 1}"
 
-    text = _PARAMETER.sub(numbered, _OTHERWISE.get(shared, shared)).strip()
-    text = _TABLE.sub(lambda found: f"{schema}.{found[0]}", text)
+    text = in_schema(_PARAMETER.sub(numbered, _OTHERWISE.get(shared, shared)).strip(), schema)
     return Statement(f"{text} FOR UPDATE" if locking else text, tuple(names))
+
+
+def in_schema(text: str, schema: str) -> str:
+    """Return a statement about the tables of a schema, which is quoted."""
+    return _TABLE.sub(lambda found: f"{schema}.{found[0]}", text)

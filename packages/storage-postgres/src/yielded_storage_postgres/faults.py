@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+import asyncpg
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -44,6 +45,7 @@ _CLASSES: Final[Mapping[str, tuple[type[StorageError], str]]] = {
     "57": (StorageUnavailable, "the server shuts down or is starting"),
     "58": (StorageUnavailable, "the server's own system failed"),
 }
+_ENDED: Final = ("08", "57P")
 
 
 def sqlstate_of(error: BaseException) -> str:
@@ -57,6 +59,14 @@ def sqlstate_of(error: BaseException) -> str:
     return ""
 
 
+def is_lost(error: BaseException) -> bool:
+    """Say whether a connection is of no use after an error, whether its end has shown yet or not.
+
+    A server that ends it says so in an answer first.
+    """
+    return not isinstance(error, asyncpg.PostgresError) or sqlstate_of(error).startswith(_ENDED)
+
+
 def storage_fault(error: BaseException) -> StorageError:
     """Return our error for what a statement or a connection failed with."""
     state = sqlstate_of(error)
@@ -64,7 +74,8 @@ def storage_fault(error: BaseException) -> StorageError:
     if known is not None:
         kind, detail = known
         return kind(detail)
-    if isinstance(error, DBAPIError) and not error.connection_invalidated and state:
+    lost = isinstance(error, DBAPIError) and error.connection_invalidated
+    if state and not lost:
         return StorageError(f"the server refuses a statement with {state}")
     return StorageUnavailable("the connection to the server failed")
 
@@ -80,5 +91,5 @@ def typed() -> Generator[None]:
         yield
     except PoolTimeout:
         raise StorageBusy("no connection came free in time") from None
-    except (DBAPIError, OSError) as error:
+    except (DBAPIError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
         raise storage_fault(error) from None

@@ -139,9 +139,7 @@ async def inspect(connection: AsyncConnection, schema: str, *, shared: bool) -> 
     facts = await read_facts(connection, schema)
     header: tuple[dict[str, object], ...] = ()
     if any(table.name == HEADER_TABLE for table in facts.tables):
-        rows = await connection.exec_driver_sql(
-            f'SELECT * FROM "{schema}".{HEADER_TABLE} LIMIT 2'  # noqa: S608 - a checked name
-        )
+        rows = await connection.exec_driver_sql(f'SELECT * FROM "{schema}".{HEADER_TABLE} LIMIT 2')
         header = tuple({str(name): value for name, value in row.items()} for row in rows.mappings())
     return classify(expected_facts(), Found(facts, header), shared=shared)
 

@@ -41,7 +41,7 @@ async def create_layout(
     await create_objects(connection, schema)
     header = Header(LAYOUT_VERSION, RECORD_FORMAT, DEFAULT_OPTIONS, incarnation, created_at)
     await connection.exec_driver_sql(
-        f'INSERT INTO "{schema}".{HEADER_TABLE} (singleton, layout_version, record_format,'  # noqa: S608 - a checked name
+        f'INSERT INTO "{schema}".{HEADER_TABLE} (singleton, layout_version, record_format,'
         " options, incarnation, created_at) VALUES (1, $1, $2, $3, $4, $5)",
         (
             header.layout_version,

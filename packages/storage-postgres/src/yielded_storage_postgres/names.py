@@ -59,6 +59,11 @@ def key_of(name: str) -> str:
     return f"{whole[:_PREFIX_BYTES].decode(errors='ignore')}{_MARK}{digest}"
 
 
+def is_own_key(name: str) -> bool:
+    """Say whether a name is stored as it is."""
+    return key_of(name) == name
+
+
 def keyed(
     shared: str, values: Sequence[object], names: Sequence[str] = ()
 ) -> tuple[tuple[object, ...], dict[str, str]]:

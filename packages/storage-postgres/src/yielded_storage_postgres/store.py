@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import uuid
-from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Self
 
-from yielded_core.ledger_ports import LedgerPort, SettlementPort
 from yielded_core.ports.values import StorageInfo
-from yielded_core.sql import maintenance_writes
-from yielded_core.sql.ports import SqlArchives, SqlCheckpoints, SqlThreads
-from yielded_core.sql.transactions import SqlTransactions
+from yielded_core.sql.storage import SqlStorage
 from yielded_storage_postgres.address import parse_url
+from yielded_storage_postgres.appending import Appending
 from yielded_storage_postgres.clock import ServerClock
 from yielded_storage_postgres.database import Database
+from yielded_storage_postgres.owning import Owning
+from yielded_storage_postgres.round_trips import PostgresThreads, PostgresTransactions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,43 +21,19 @@ if TYPE_CHECKING:
     from yielded_storage_postgres.address import Address
 
 
-class PostgresStorage:
+class PostgresStorage(SqlStorage):
     """A storage in a schema of a PostgreSQL database (STO-1: durable-server)."""
 
     def __init__(self, address: Address, clock: Callable[[], int] | None = None) -> None:
         self._database = Database(address)
-        self._clock = ServerClock(clock)
-        self._threads = SqlThreads(self._database, self._clock)
-        self._checkpoints = SqlCheckpoints(self._database)
-        transactions = SqlTransactions(self._database, self._clock)
-        self._archives = SqlArchives(self._database, transactions)
-        self._ledger = LedgerPort(transactions)
-        self._settlements = SettlementPort(transactions)
-
-    @property
-    def threads(self) -> SqlThreads:
-        """The thread log."""
-        return self._threads
-
-    @property
-    def archives(self) -> SqlArchives:
-        """Archive ranges and imports."""
-        return self._archives
-
-    @property
-    def checkpoints(self) -> SqlCheckpoints:
-        """Application projections."""
-        return self._checkpoints
-
-    @property
-    def ledger(self) -> LedgerPort:
-        """Accepted work."""
-        return self._ledger
-
-    @property
-    def settlements(self) -> SettlementPort:
-        """The settlement publisher."""
-        return self._settlements
+        server = ServerClock(clock)
+        appending = Appending(self._database, clock)
+        super().__init__(
+            self._database,
+            server,
+            PostgresThreads(self._database, server, appending),
+            PostgresTransactions(self._database, server, appending, Owning(self._database, clock)),
+        )
 
     async def info(self) -> StorageInfo:
         """Say what this storage is, its settings read back from the server (STO-1)."""
@@ -74,15 +48,6 @@ class PostgresStorage:
             optional_ports=frozenset({"checkpoints"}),
             notes=tuple(f"extra index {name}" for name in self._database.extra_indexes),
         )
-
-    async def new_incarnation(self) -> str:
-        """Start a new timeline after a restore: every epoch rises by 2^32 (STO-4)."""
-        incarnation = uuid.uuid4().hex
-        await self._database.write(
-            partial(maintenance_writes.new_incarnation, incarnation=incarnation, clock=self._clock)
-        )
-        self._database.incarnation = incarnation
-        return incarnation
 
     async def __aenter__(self) -> Self:
         """Open the store; StoreRefused leaves it as it was (LAY-3)."""

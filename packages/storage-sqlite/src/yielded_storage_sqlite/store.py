@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-import uuid
-from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final, Self
 
-from yielded_core.ledger_ports import LedgerPort, SettlementPort
 from yielded_core.ports.values import StorageInfo
-from yielded_core.sql import maintenance_writes
-from yielded_core.sql.ports import SqlArchives, SqlCheckpoints, SqlThreads
+from yielded_core.sql.ports import SqlThreads
+from yielded_core.sql.storage import SqlStorage
 from yielded_core.sql.transactions import SqlTransactions
 from yielded_storage_sqlite.address import parse_url
 from yielded_storage_sqlite.clock import StoreClock
@@ -27,43 +24,14 @@ if TYPE_CHECKING:
 _SYNCHRONOUS: Final = ("off", "normal", "full", "extra")
 
 
-class SqliteStorage:
+class SqliteStorage(SqlStorage):
     """A storage in one SQLite file, safe for several processes (STO-1: durable-file)."""
 
     def __init__(self, address: Address, clock: Callable[[], int] | None = None) -> None:
         self._file = StoreFile(address)
-        self._clock = StoreClock(clock)
-        self._threads = SqlThreads(self._file, self._clock)
-        self._checkpoints = SqlCheckpoints(self._file)
-        transactions = SqlTransactions(self._file, self._clock)
-        self._archives = SqlArchives(self._file, transactions)
-        self._ledger = LedgerPort(transactions)
-        self._settlements = SettlementPort(transactions)
-
-    @property
-    def threads(self) -> SqlThreads:
-        """The thread log."""
-        return self._threads
-
-    @property
-    def archives(self) -> SqlArchives:
-        """Archive ranges and imports."""
-        return self._archives
-
-    @property
-    def checkpoints(self) -> SqlCheckpoints:
-        """Application projections."""
-        return self._checkpoints
-
-    @property
-    def ledger(self) -> LedgerPort:
-        """Accepted work."""
-        return self._ledger
-
-    @property
-    def settlements(self) -> SettlementPort:
-        """The settlement publisher."""
-        return self._settlements
+        kept = StoreClock(clock)
+        threads = SqlThreads(self._file, kept)
+        super().__init__(self._file, kept, threads, SqlTransactions(self._file, kept))
 
     async def info(self) -> StorageInfo:
         """Say what this storage is, its settings read back from SQLite (STO-1)."""
@@ -81,15 +49,6 @@ class SqliteStorage:
                 *(f"extra index {name}" for name in self._file.extra_indexes),
             ),
         )
-
-    async def new_incarnation(self) -> str:
-        """Start a new timeline after a restore: every epoch rises by 2^32 (STO-4)."""
-        incarnation = uuid.uuid4().hex
-        await self._file.write(
-            partial(maintenance_writes.new_incarnation, incarnation=incarnation, clock=self._clock)
-        )
-        self._file.incarnation = incarnation
-        return incarnation
 
     async def __aenter__(self) -> Self:
         """Open the file; StoreRefused leaves it byte for byte as it was (LAY-3)."""

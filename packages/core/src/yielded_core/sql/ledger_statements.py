@@ -63,13 +63,13 @@ SELECT 1 FROM yielded_threads WHERE thread_id = ? AND last_queue_sequence > 0
 
 # --- submissions ---
 
-_CONTROL: Final = """
+CONTROL: Final = """
 s.thread_id, s.submission_id, s.receipt_id, s.queue_sequence, s.principal, s.idempotency_key,
 s.admission_group, s.input_digest, s.admission_digest, s.admitted_at, s.state, s.input_sequence,
 s.host_submission, s.suspension, s.abort_author, s.abort_reason, s.abort_at,
 s.settlement_id, s.outcome, s.settled_at, s.deferred_at
 """
-_SELECT: Final = f"SELECT {_CONTROL} FROM yielded_submissions AS s"  # noqa: S608 - own columns
+_SELECT: Final = f"SELECT {CONTROL} FROM yielded_submissions AS s"  # noqa: S608 - own columns
 _OF_LANE: Final = " WHERE s.thread_id = ? AND s.generation = ?"
 
 SUBMISSION: Final = f"{_SELECT} {_OF_LANE} AND s.submission_id = ?"
@@ -79,9 +79,9 @@ SELECT submission_id FROM yielded_submissions
  WHERE thread_id = ? AND generation = ? AND admission_group = ? AND state <> 'settled'
 """
 # Word for word the predicate of its partial index, so that parked unknowns are never walked over.
+IN_TURN: Final = "s.state <> 'settled' AND (s.state <> 'unknown' OR s.abort_at IS NOT NULL)"
 HEADS: Final = f"""
-{_SELECT} {_OF_LANE}
-   AND s.state <> 'settled' AND (s.state <> 'unknown' OR s.abort_at IS NOT NULL)
+{_SELECT} {_OF_LANE} AND {IN_TURN}
  ORDER BY s.queue_sequence LIMIT ?
 """
 BEHIND: Final = f"""

@@ -98,9 +98,14 @@ class SqlThreads(SqlReader):
         """Commit a whole batch at the expected tail (LOG-2 to LOG-7)."""
         check_identifier(thread, "thread id")
         check_epoch(epoch)
-        prepared = prepare_batch(batch)
+        return await self._append(thread, prepare_batch(batch), expected, epoch)
+
+    async def _append(
+        self, thread: ThreadId, batch: PreparedBatch, expected: Tail, epoch: int
+    ) -> Appended:
+        """Commit a batch whose place and content were checked."""
         return await self._store.write(
-            lambda connection: log_writes.append(connection, thread, prepared, expected, epoch),
+            lambda connection: log_writes.append(connection, thread, batch, expected, epoch),
             touches=thread,
         )
 

@@ -78,10 +78,8 @@ class QuestionConnection(ReadingConnection, Protocol):
 class SqlStore(Protocol):
     """One open store of a SQL engine."""
 
-    @property
-    def incarnation(self) -> str:
-        """Identity of the store's timeline."""
-        ...
+    incarnation: str
+    """Identity of the store's timeline."""
 
     async def write(
         self, function: Callable[[Session], Result], *, touches: ThreadId | None = None

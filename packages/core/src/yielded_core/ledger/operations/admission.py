@@ -97,11 +97,7 @@ def admit(unit: LedgerUnit, work: PreparedAdmission) -> Admitted:
     lane = unit.lane(work.thread_id) or unit.create_lane(work.thread_id)
     known = unit.by_key(lane, admission.principal, admission.idempotency_key)
     if known is not None:
-        if known.admission_digest != work.admission_digest:
-            raise AdmissionConflict(
-                work.thread_id, known.submission_id, known.admission_digest, work.admission_digest
-            )
-        return _receipt(known, replayed=True)
+        return replayed(work, known)
     if admission.group is not None:
         occupant = unit.occupant(lane, admission.group)
         if occupant is not None:
@@ -122,6 +118,18 @@ def admit(unit: LedgerUnit, work: PreparedAdmission) -> Admitted:
     unit.add_submission(lane, submission, work.input, work.linkage, work.message)
     unit.save_lane(lane)
     return _receipt(submission, replayed=False)
+
+
+def replayed(work: PreparedAdmission, known: Submission) -> Admitted:
+    """Return the first receipt again for what was admitted under the key (LED-1).
+
+    Raises AdmissionConflict where the content is another.
+    """
+    if known.admission_digest != work.admission_digest:
+        raise AdmissionConflict(
+            work.thread_id, known.submission_id, known.admission_digest, work.admission_digest
+        )
+    return _receipt(known, replayed=True)
 
 
 def mark_ready(unit: LedgerUnit, thread: ThreadId, submission: SubmissionId) -> Submission:
