@@ -1,8 +1,8 @@
 """The adapters do what the model of accepted work says, whatever they are given in which order.
 
 The short form runs with every other test. The long form (`-m long`) goes on until every command
-did something, and was refused, a hundred times, and every row of the transition table decided;
-`-s` shows the counts.
+did something, and was refused, a hundred times, every row of the transition table decided, and
+every row of the recovery classifier did so several times; `-s` shows the counts.
 """
 
 from __future__ import annotations
@@ -33,34 +33,18 @@ ENOUGH: Final = 100
 """How often every command must have done something, and have been refused."""
 MOST_ROUNDS: Final = 24
 EXAMPLES_OF_A_ROUND: Final = 200
+SEVERAL: Final = 20
+"""How often every row of the classifier must have decided."""
 UNREFUSED: Final = frozenset({"Advance", "NewIncarnation", "Reopen"})
 """What nothing refuses."""
 UNCHANGING: Final = frozenset({"Reopen"})
 """What changes nothing that can be seen."""
-TITLES: Final = 31
+TITLES: Final = 32
 """Commands that every adapter is given: each resolution and each authority counts by itself."""
 
 
-DELEGATING: Final = frozenset({"RCV-8", "RCV-9"})
-ELSEWHERE: Final = frozenset(
-    {
-        "settled",  # a sweep does not list it
-        "suspended",
-        "an ordinary call is open and not unknown",
-        "abort asked for, whether a child was admitted is not known",
-        "abort asked for, a child is open",
-        "abort asked for, a settled child is not joined",
-        "abort asked for, a joined child's reservation is held",
-    }
-)
-"""Situations that ask for records which no command writes: responses with calls, and what follows
-from them. Cases of every adapter reach them (`tests/rules/test_recovery_cases.py`), as they do the
-rest of DELEGATING."""
-DECIDED: Final = {
-    (row.rule, row.situation)
-    for row in RECOVERY
-    if row.situation not in ELSEWHERE and row.rule not in DELEGATING
-}
+DECIDED: Final = [(row.rule, row.situation) for row in RECOVERY]
+"""What must have decided as often as SEVERAL says."""
 
 
 class Case(NamedTuple):
@@ -80,8 +64,8 @@ def _sqlite(folder: Path, clock: Callable[[], int]) -> Storage:
     return open_sqlite(f"sqlite:///{folder}/store.db", clock=clock)
 
 
-MEMORY: Final = Case(Adapter(_memory, survives_reopening=False), 64, 60)
-SQLITE: Final = Case(Adapter(_sqlite, survives_reopening=True), 16, 40)
+MEMORY: Final = Case(Adapter(_memory, survives_reopening=False), 63, 60)
+SQLITE: Final = Case(Adapter(_sqlite, survives_reopening=True), 18, 36)
 CASES: Final = (pytest.param(MEMORY, id="memory"), pytest.param(SQLITE, id="sqlite"))
 
 
@@ -123,12 +107,12 @@ def test_every_command_and_every_row_is_reached(case: Case) -> None:
     with stepping.active(), deciding.active():
         for _ in range(MOST_ROUNDS):
             tally.update(check_ledger(case.adapter, examples=EXAMPLES_OF_A_ROUND))
-            if not _missing(tally) and len(rows) == len(TRANSITIONS) and decided.keys() >= DECIDED:
+            if not _missing(tally) and len(rows) == len(TRANSITIONS) and not _seldom(decided):
                 break
     lines = (*tally.lines(), *_row_lines(rows), *_decision_lines(decided))
     print("", *lines, sep="\n")  # noqa: T201 - the counts
     assert _missing(tally) == {}
-    assert DECIDED - decided.keys() == set()
+    assert _seldom(decided) == {}
     assert [_row_name(row) for row in TRANSITIONS if row not in rows] == []
     assert len(tally.titles()) == TITLES + case.adapter.survives_reopening
 
@@ -166,6 +150,11 @@ def _missing(tally: Tally) -> dict[str, tuple[int, int]]:
         if (title not in UNCHANGING and changed < ENOUGH)
         or (title not in UNREFUSED and refused < ENOUGH)
     }
+
+
+def _seldom(decided: Counter[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    """Return the rows of the classifier that decided too seldom."""
+    return {row: decided[row] for row in DECIDED if decided[row] < SEVERAL}
 
 
 def _row_lines(rows: Counter[Transition]) -> list[str]:

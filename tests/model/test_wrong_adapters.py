@@ -12,9 +12,11 @@ import pytest
 
 from yielded_core.errors import AdmissionRefused, OwnershipLost
 from yielded_core.ledger import lane as lanes
+from yielded_core.ledger import recovery_evidence
 from yielded_core.ledger.operations import admission, joining, unknown, waiting
 from yielded_core.ledger.operations.evidence import lane_and_submission
-from yielded_core.log import append
+from yielded_core.log import append, placement
+from yielded_core.ports.work import Suspension
 from yielded_storage_memory import open_storage
 from yielded_storage_memory.unit import MemoryUnit
 from yielded_testing.model import Adapter, Disagreement, check_ledger, commands, replay
@@ -120,6 +122,16 @@ def _any_epoch(right: Callable[..., Submission | None]) -> Callable[..., Submiss
 def _no_fence(_right: object) -> Callable[..., None]:
     """An append is accepted under any epoch."""
     return lambda *_: None
+
+
+def _anywhere(_right: object) -> Callable[..., None]:
+    """What a thread is may be said anywhere in its log."""
+    return lambda *_: None
+
+
+def _waits_for_nothing(_right: object) -> Callable[..., Suspension]:
+    """Recovery does not see what suspended work waits for."""
+    return lambda *_: Suspension()
 
 
 def _all_approved(_right: object) -> Callable[..., bool]:
@@ -258,6 +270,16 @@ WRONG: Final = {
         _rule(append, "check_fence", _no_fence),
         "settlement",
         "the answer to Append",
+    ),
+    "identity-stands-anywhere": Wrong(
+        _rule(placement, "check_placement", _anywhere),
+        "calls",
+        "the answer to Append",
+    ),
+    "recovery-waits-for-nothing": Wrong(
+        _rule(recovery_evidence, "_waits_for", _waits_for_nothing),
+        "calls",
+        "assessment of",
     ),
     "denial-does-not-cover": Wrong(
         _rule(waiting, "approvals_covered", _all_approved),

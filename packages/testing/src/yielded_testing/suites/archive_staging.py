@@ -14,7 +14,7 @@ from yielded_core.errors import (
 )
 from yielded_core.log.prepared import prepare_stored
 from yielded_core.ports.values import ThreadTail
-from yielded_core.records.identifiers import SubmissionId
+from yielded_core.records.identifiers import SubmissionId, ThreadId
 from yielded_core.transfer.importing import import_archive
 from yielded_testing.suites.archive_lanes import (
     archive_of,
@@ -53,6 +53,24 @@ class StagedWorkCases:
             await storage.archives.discard_import(OTHER)
         work_left = storage.archives.staged_work(OTHER)
         assert (await refused(ImportRefused, work_left)).reason == "discarded"
+
+    @pytest.mark.rule("ARC-4", "REC-7")
+    async def test_staged_work_hides_no_other(self, storage: Storage) -> None:
+        """Live work is found by its id, though an import into a live thread staged it before."""
+        lane = await LaneScript.begin(storage)
+        await lane.ready("one")
+        (known,) = await facts_of(storage)
+        brought_twice = SubmissionId("brought-twice")
+        for thread in (ThreadId("staged"), OTHER):
+            at = await storage.threads.materialize(thread, epoch=1)
+            await storage.archives.begin_import(at)
+            work = replace(known.submission, thread_id=thread, submission_id=brought_twice)
+            await storage.archives.stage_work(thread, [replace(known, submission=work)])
+        assert await storage.ledger.lookup(brought_twice) is None
+        await storage.archives.publish_import(OTHER)
+        found = await storage.ledger.lookup(brought_twice)
+        assert found is not None
+        assert found.submission.thread_id == OTHER
 
     @pytest.mark.rule("ARC-4", "REC-7", "LED-15")
     async def test_staged_work_is_published_as_it_is(self, storage: Storage) -> None:

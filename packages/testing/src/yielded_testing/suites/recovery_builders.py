@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
@@ -18,6 +18,8 @@ from yielded_testing.suites.ledger_operations import DIGEST
 from yielded_testing.suites.ledger_values import CALL, USER, work
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from yielded_core.ledger.recovery_decisions import RecoveryDecision
     from yielded_core.records.bounded_json import JsonValue
     from yielded_core.records.envelope import Record
@@ -35,6 +37,33 @@ SECOND: Final = ToolCallId("call-2")
 CHILD_THREAD: Final = ThreadId("thread-of-the-child")
 RESERVED: Final = Reservation(CALL, "reservation-1", DIGEST)
 SPENT: Final[JsonValue] = {"toolCalls": 1}
+
+
+def declaration(subject: Subject, calls: Iterable[tuple[ToolCallId, How]]) -> Payload:
+    """Return the response of a subject's turn that declares calls."""
+    declared = [(replace(subject, call=call), how) for call, how in calls]
+    parts: list[JsonValue] = [
+        {
+            "type": "tool-call",
+            "id": one.call,
+            "name": "look-up",
+            "params": {},
+            "providerExecuted": False,
+        }
+        for one, _ in declared
+    ]
+    operations = tuple(
+        sample_operation(one).model_copy(
+            update={"execution_class": how[0], "execution_kind": how[1]}
+        )
+        for one, how in declared
+    )
+    changes: dict[str, object] = {
+        "messages": {"content": [{"role": "assistant", "content": parts}]},
+        "tool_operations": operations,
+        "run_scoped_prefix_length": None,
+    }
+    return sample_payload("ModelResponseRecorded", subject).model_copy(update=changes)
 
 
 async def decided(lane: LaneScript, key: str, storage: Storage | None = None) -> RecoveryDecision:
@@ -104,30 +133,11 @@ class RunLog:
     async def declare(self, *hows: How, turn: int = 1, first: int = 1) -> None:
         """Append a response that declares calls, `call-1` and so on unless others come first."""
         numbers = range(first, first + len(hows))
-        subjects = [self.subject(f"call-{number}", turn) for number in numbers]
-        parts: list[JsonValue] = [
-            {
-                "type": "tool-call",
-                "id": one.call,
-                "name": "look-up",
-                "params": {},
-                "providerExecuted": False,
-            }
-            for one in subjects
+        calls = [
+            (self.subject(f"call-{number}", turn).call, how)
+            for number, how in zip(numbers, hows, strict=True)
         ]
-        operations = tuple(
-            sample_operation(one).model_copy(
-                update={"execution_class": how[0], "execution_kind": how[1]}
-            )
-            for one, how in zip(subjects, hows, strict=True)
-        )
-        response = self.fact(
-            "ModelResponseRecorded",
-            turn=turn,
-            messages={"content": [{"role": "assistant", "content": parts}]},
-            tool_operations=operations,
-            run_scoped_prefix_length=None,
-        )
+        response = self.named(declaration(self.subject(turn=turn), calls))
         await self.lane.append(response)
 
 

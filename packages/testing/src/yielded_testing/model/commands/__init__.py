@@ -26,6 +26,7 @@ from yielded_testing.model.commands.settling import (
 from yielded_testing.model.commands.store import (
     Advance,
     Append,
+    AppendFact,
     Materialize,
     NewIncarnation,
     Reopen,
@@ -42,6 +43,7 @@ __all__ = [
     "Admit",
     "Advance",
     "Append",
+    "AppendFact",
     "AttachChild",
     "BeginRelease",
     "Claim",

@@ -17,6 +17,7 @@ from yielded_core.records.payloads import (
     ToolCallSettled,
     UserInputRecorded,
 )
+from yielded_testing.samples import sample_payload
 from yielded_testing.suites.builders import record
 
 if TYPE_CHECKING:
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
 def run_of(submission: SubmissionId) -> RunId:
     """Return the run of a submission (REC-2)."""
     return RunId(f"run:{submission}")
+
+
+def thread_record(content: str) -> Record:
+    """Return the record of what a thread is, or of the parent that it works for."""
+    tags = {"created": "ThreadCreated", "lineage": "SubagentLineageRecorded"}
+    return record(content, sample_payload(tags[content]))
 
 
 def input_record(submission: SubmissionId, given: int) -> Record:

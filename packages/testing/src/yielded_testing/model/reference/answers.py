@@ -10,6 +10,7 @@ from yielded_core.ports.work import (
     AbortState,
     AdmittedWork,
     AwaitedChild,
+    Indeterminate,
     NotAdmitted,
     QueuedLane,
     QueuePage,
@@ -17,7 +18,10 @@ from yielded_core.ports.work import (
     RunnableLane,
 )
 from yielded_core.records.identifiers import IdempotencyKey, RecordId
+from yielded_core.recovering import assess
+from yielded_testing.model.reference.recovering import decision
 from yielded_testing.model.reference.world import ANYTHING
+from yielded_testing.suites.recovery_builders import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
@@ -28,7 +32,15 @@ if TYPE_CHECKING:
 _BYTES: Final = 1_048_576
 _PAGES: Final = (1, 2, 256)
 _SELDOM: Final = 4
+_SILENCE: Final = 7
 _UNUSED: Final = IdempotencyKey("never used")
+
+
+async def _unanswered(*_key: object) -> Indeterminate:
+    return Indeterminate("the store does not say")
+
+
+_SILENT: Final[dict[str, object]] = {"resolve_admission": _unanswered}
 
 
 class Question(NamedTuple):
@@ -44,6 +56,8 @@ def questions(storage: Storage, world: World, turn: int) -> Iterator[Question]:
 
     Settled work, which nothing changes any more, is asked about in some turns only, and what a
     snapshot says too is asked in another way about one submission; `turn` says about which and how.
+    What recovery decides about it is asked too, now and then as if the store could not say what was
+    admitted to it.
     """
     page = _PAGES[turn % len(_PAGES)]
     if turn % 2:
@@ -65,6 +79,18 @@ def questions(storage: Storage, world: World, turn: int) -> Iterator[Question]:
         again, place = divmod(turn, len(every))
         work = every[place]
         yield _WAYS[(again + place) % len(_WAYS)](storage, world.queue(work.thread), work)
+        yield _assessment(storage, world, every, turn)
+
+
+def _assessment(storage: Storage, world: World, every: list[Work], turn: int) -> Question:
+    """Ask what recovery decides about some work, more often about such as somebody began."""
+    begun = [work for work in every if work.open and work.state not in {"admitted", "ready"}]
+    some = begun if begun and turn % _SELDOM else every
+    work = some[turn % len(some)]
+    expected = decision(world, world.queue(work.thread), work)
+    told = replacing(storage, ledger=_SILENT) if turn % _SILENCE == 0 else storage
+    asked = assess(told, work.thread, work.name)
+    return Question(f"assessment of {work.label}", asked, expected)
 
 
 def _owed(world: World) -> Iterator[Work]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from yielded_core.errors import AppendConflict, FenceRejected, ThreadNotMaterialized
+from yielded_core.errors import (
+    AppendConflict,
+    FenceRejected,
+    ProgressRefused,
+    ThreadNotMaterialized,
+)
 from yielded_core.ports.values import Appended, Tail
-from yielded_testing.model.reference.world import Written
+from yielded_testing.model.reference.world import ANYTHING, Written
 from yielded_testing.suites.builders import next_digest, record_bytes
 
 if TYPE_CHECKING:
@@ -14,9 +19,11 @@ if TYPE_CHECKING:
     from yielded_core.records.identifiers import ThreadId
     from yielded_testing.model.reference.world import Queue, World
 
+_PLACES: Final = {"ThreadCreated": 1, "SubagentLineageRecorded": 2}
+
 
 def append(world: World, thread: ThreadId, batch: Batch, expected: Tail, epoch: int) -> Appended:
-    """Commit a batch: not materialized, fence, batch, record, tail, in this order."""
+    """Commit a batch: not materialized, fence, batch, record, tail, place, in this order."""
     queue = world.queue(thread)
     if queue.epoch == 0:
         raise ThreadNotMaterialized(thread)
@@ -33,6 +40,7 @@ def append(world: World, thread: ThreadId, batch: Batch, expected: Tail, epoch: 
         raise AppendConflict(thread, "record-identity", tail.sequence, tail.digest)
     if expected != tail:
         raise AppendConflict(thread, "tail", tail.sequence, tail.digest)
+    _require_places(thread, batch, tail.sequence + 1)
     digest = next_digest(
         tail.digest, batch.batch_id, [wire for _, wire in records], batch.producer_id
     )
@@ -42,6 +50,14 @@ def append(world: World, thread: ThreadId, batch: Batch, expected: Tail, epoch: 
     for sequence, record in enumerate(batch.records, start=first):
         queue.records[record.record_id] = (sequence, record)
     return Appended(first, after, replayed=False)
+
+
+def _require_places(thread: ThreadId, batch: Batch, first: int) -> None:
+    """Refuse what a thread is but as its first record, for whom it works but as its second."""
+    for sequence, record in enumerate(batch.records, start=first):
+        place = _PLACES.get(record.payload.tag, sequence)
+        if sequence != place:
+            raise ProgressRefused(thread, ANYTHING, "placement", ANYTHING)
 
 
 def wire_at(queue: Queue, sequence: int) -> bytes:

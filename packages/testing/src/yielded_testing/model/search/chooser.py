@@ -24,6 +24,7 @@ Theme: TypeAlias = Literal[
     "children",
     "unknown",
     "reservations",
+    "calls",
     "handoff",
     "abort",
 ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from hypothesis import strategies as st
 
 from yielded_testing.model.commands.store import Advance, NewIncarnation, Reopen
-from yielded_testing.model.search import lane_choices, settling_choices
+from yielded_testing.model.search import fact_choices, lane_choices, settling_choices
 from yielded_testing.model.search.chooser import Chooser
 from yielded_testing.model.search.progress import next_step
 
@@ -45,6 +45,7 @@ _CHOICES: Final[tuple[Choice, ...]] = (
     lane_choices.release,
     lane_choices.mark_input_applied,
     lane_choices.append,
+    fact_choices.append_fact,
     lane_choices.claim_joining,
     lane_choices.mark_joined,
     lane_choices.revert_joining,
@@ -98,6 +99,13 @@ _OF_THEME: Final[dict[Theme, tuple[Choice, ...]]] = {
         settling_choices.suspend,
     ),
     "reservations": (settling_choices.reservation,),
+    "calls": (
+        fact_choices.call_of_owner,
+        fact_choices.call_of_owner,
+        fact_choices.append_fact,
+        settling_choices.suspend,
+        lane_choices.append,
+    ),
     "handoff": (
         lane_choices.claim_past,
         lane_choices.release,

@@ -151,8 +151,8 @@ def release(choose: Chooser) -> Command:
 def mark_input_applied(choose: Chooser) -> Command:
     """Mark an input that the log holds or does not, for the first time or again."""
     queue, work, label = choose.work(
-        lambda each: choose.owns(each) and each.state == "running" and _in_log(choose, each),
-        lambda each: choose.owns(each) and each.state == "running" and not _in_log(choose, each),
+        lambda each: choose.owns(each) and each.state == "running" and in_log(choose, each),
+        lambda each: choose.owns(each) and each.state == "running" and not in_log(choose, each),
         lambda each: choose.owns(each) and each.marked is not None,
         lambda each: choose.owns(each) and not each.active,
         lambda each: each.active and not choose.owns(each),
@@ -167,7 +167,8 @@ def _sequence(choose: Chooser, queue: Queue, place: int | None) -> int:
     return choose.one(others) if place is None or choose.chance(3) else place
 
 
-def _in_log(choose: Chooser, work: Work) -> bool:
+def in_log(choose: Chooser, work: Work) -> bool:
+    """Say whether the log holds the input of some work."""
     return choose.queue_of(work).at(f"input:{work.name}") is not None
 
 
@@ -175,17 +176,23 @@ def append(choose: Chooser) -> Command:
     """Append a record, rather such as is missing, where that is granted or with one thing wrong."""
     queue = choose.lane(lambda each: bool(each.epoch))
     wrong = choose.one(("nothing", "nothing", "epoch", "tail", "batch"))
-    epoch, after = max(1, queue.epoch), queue.tail.sequence
-    if wrong == "epoch":
-        epoch = choose.one((max(1, epoch - 1), epoch + 1))
-    if wrong == "tail":
-        after = choose.one((max(0, after - 1), after + 1, 0))
+    epoch, after = where_in_log(choose, queue, wrong)
     batch = "another batch" if wrong == "batch" else None
     content, about = _missing(choose, queue)
     call, value = choose.one(CALLS), choose.one((0, 0, 1))
     if content in {"input", "abort"}:
         value = 0
-    return Append(queue.thread, content, epoch, after, about, call, value, batch)
+    return Append(queue.thread, epoch, after, content, about, call, value, batch)
+
+
+def where_in_log(choose: Chooser, queue: Queue, wrong: str) -> tuple[int, int]:
+    """Return the epoch and the tail that an append names, perhaps a wrong one of them."""
+    epoch, after = max(1, queue.epoch), queue.tail.sequence
+    if wrong == "epoch":
+        epoch = choose.one((max(1, epoch - 1), epoch + 1))
+    if wrong == "tail":
+        after = choose.one((max(0, after - 1), after + 1, 0))
+    return epoch, after
 
 
 def _missing(choose: Chooser, queue: Queue) -> tuple[Content, int]:
@@ -199,7 +206,8 @@ def _missing(choose: Chooser, queue: Queue) -> tuple[Content, int]:
     }
     contents: list[Content] = [content for content, some in wanted.items() if some]
     if not contents or choose.chance(3):
-        return "note", choose.one((1, 2, 3))
+        identity: Content = "lineage" if queue.tail.sequence else "created"
+        return choose.one(("note", "note", identity)), choose.one((1, 2, 3))
     drawn: Content = choose.one(contents)
     content: Content = "result" if choose.theme == "unknown" and wanted["result"] else drawn
     return content, choose.one(wanted[content]).place
@@ -224,8 +232,8 @@ def claim_joining(choose: Chooser) -> Command:
 def mark_joined(choose: Chooser) -> Command:
     """Mark a guest's input that the log holds or does not, for the first time or again."""
     queue, work, label = choose.work(
-        lambda each: each.state == "joining" and _in_log(choose, each),
-        lambda each: each.state == "joining" and not _in_log(choose, each),
+        lambda each: each.state == "joining" and in_log(choose, each),
+        lambda each: each.state == "joining" and not in_log(choose, each),
         lambda each: each.state == "joined",
     )
     place = None if work is None else work.marked or queue.at(f"input:{work.name}")

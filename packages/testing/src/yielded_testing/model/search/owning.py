@@ -26,11 +26,12 @@ from yielded_testing.model.commands.settling import (
 from yielded_testing.model.commands.store import Advance, Append
 from yielded_testing.model.commands.waiting import MarkUnknown, Resolve, Suspend
 from yielded_testing.model.search.chooser import CALLS, LEASES
+from yielded_testing.model.search.ending import result, settlement
+from yielded_testing.model.search.fact_choices import call_step
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from yielded_core.ports.work import Authority
     from yielded_testing.model.commands.base import Command
     from yielded_testing.model.reference.world import Held, Queue, Work
     from yielded_testing.model.search.chooser import Chooser, Theme
@@ -69,7 +70,7 @@ def _guest_step(choose: Chooser, queue: Queue, held: Held, host: Work) -> Comman
 def _input_step(choose: Chooser, queue: Queue, held: Held, work: Work) -> Command:
     place = queue.at(f"input:{work.name}")
     if place is None:
-        return Append(queue.thread, "input", queue.epoch, queue.tail.sequence, work.place)
+        return Append(queue.thread, queue.epoch, queue.tail.sequence, "input", work.place)
     if work.state == "joining":
         return MarkJoined(work.label, place)
     if choose.theme == "unknown" and choose.chance(4):
@@ -87,6 +88,7 @@ def _turn(choose: Chooser, queue: Queue, held: Held, work: Work) -> Command:
         "approvals": Suspend(label, token, approvals=_some(choose, work.approvals)),
         "unknown": MarkUnknown(label, _some(choose, work.calls)),
         "reservations": _reservation(choose, work, token),
+        "calls": call_step(choose, queue, held, work),
         "handoff": Release(queue.thread, token),
     }
     if work.abort is None:
@@ -136,17 +138,6 @@ def resolution(choose: Chooser, work: Work) -> Command:
     """Resolve a call of unknown outcome, or write down its result before."""
     call = (sorted(work.unresolved) or CALLS)[0]
     if choose.chance(4):
-        queue = choose.queue_of(work)
-        value = choose.one((0, 1))
-        after = queue.tail.sequence
-        return Append(queue.thread, "result", queue.epoch, after, work.place, call, value)
+        return result(choose.queue_of(work), work, call, choose.one((0, 1)))
     said = choose.one(_RESOLUTIONS)
     return Resolve(work.label, call, said, 0 if said == "completed-with-result" else None)
-
-
-def settlement(
-    choose: Chooser, work: Work, token: str, authority: Authority, outcome: Outcome
-) -> Command:
-    """Publish a settlement, and finalize it more often than not."""
-    finalize = not choose.chance(3)
-    return Publish(work.label, token, authority, outcome, finalize=finalize)

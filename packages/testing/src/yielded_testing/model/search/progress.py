@@ -8,7 +8,6 @@ from yielded_testing.model.commands.lanes import (
     Claim,
     ClaimPast,
     MarkReady,
-    RequestAbort,
     RevertJoining,
 )
 from yielded_testing.model.commands.settling import Finalize
@@ -16,8 +15,9 @@ from yielded_testing.model.commands.store import Advance, Materialize
 from yielded_testing.model.commands.waiting import Decide, RecordChildSettled
 from yielded_testing.model.reference.settling import settlement_of
 from yielded_testing.model.search.chooser import LEASES
+from yielded_testing.model.search.ending import end_child, result, settlement
 from yielded_testing.model.search.lane_choices import new_work
-from yielded_testing.model.search.owning import owned_step, resolution, settlement
+from yielded_testing.model.search.owning import owned_step, resolution
 
 if TYPE_CHECKING:
     from yielded_testing.model.commands.base import Command
@@ -107,21 +107,14 @@ def _wake(choose: Chooser, work: Work) -> Command:
     if waits is None:
         return Advance(1)
     undecided = [call for call in waits.approvals if call not in work.approvals]
+    if undecided and choose.chance(6):
+        return result(choose.queue_of(work), work, undecided[0])  # nobody needs to decide any more
     if undecided:
         return Decide(work.label, undecided[0], choose.one(("approved", "approved", "denied")))
     published = [child for child in waits.children if choose.is_settled(child)]
     if len(published) == len(waits.children) or (published and choose.chance(3)):
         return RecordChildSettled(work.label, choose.label_of(choose.one(published)))
     child = next(each for each in waits.children if each not in published)
-    return _end(choose, work, choose.world.queue(child.thread_id).work.get(child.submission_id))
-
-
-def _end(choose: Chooser, parent: Work, child: Work | None) -> Command:
-    """Bring a child nearer to its settlement: what never ran is aborted."""
-    if child is None or child.state not in {"admitted", "ready"}:
-        return RequestAbort(parent.label)
-    if not choose.queue_of(child).epoch:
-        return Materialize(child.thread, 1)
-    if child.abort is None:
-        return RequestAbort(child.label)
-    return settlement(choose, child, "canceller", "queued-abort", "aborted")
+    return end_child(
+        choose, work, choose.world.queue(child.thread_id).work.get(child.submission_id)
+    )
