@@ -10,12 +10,13 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from yielded_core.errors import InvalidStoreUrl
+from yielded_storage_postgres.partitions import MOST_PARTITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_$]{0,62}")
-_OWN: Final = ("create", "deadline", "pool", "schema", "shared")
+_OWN: Final = ("create", "deadline", "partitions", "pool", "schema", "shared")
 _PLACES: Final = ("host", "port")
 """Options that say where several servers are, or which socket."""
 _TLS: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
@@ -62,6 +63,8 @@ class Address:
     """Arguments of the driver that the URL gives."""
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     """Settings of the server that the URL gives."""
+    partitions: int = 0
+    """Parts of each table of a store that comes into being; 0: tables are whole."""
 
     @property
     def quoted_schema(self) -> str:
@@ -79,9 +82,11 @@ def parse_url(url: str) -> Address:
     """Read `postgresql://role:password@host:port/database` with its options.
 
     Our options: `schema=NAME`, `shared=true|false`, `create=true|false`, `deadline=SECONDS`,
-    `pool=CONNECTIONS`. Some of the driver's, such as `ssl` and `statement_cache_size`, and of the
-    server's, such as `application_name` and `lock_timeout`, are passed on. Raises InvalidStoreUrl,
-    which never repeats a value.
+    `pool=CONNECTIONS`, and `partitions=COUNT` for a store that comes into being: its tables are
+    partitioned by thread, and its header says so from then on. Some of the
+    driver's, such as `ssl` and `statement_cache_size`, and of the server's, such as
+    `application_name` and `lock_timeout`, are passed on. Raises InvalidStoreUrl, which never
+    repeats a value.
     """
     try:
         parsed = make_url(url)
@@ -101,9 +106,10 @@ def parse_url(url: str) -> Address:
         _choice(options, "shared", ("false", "true")) == "true",
         _choice(options, "create", ("true", "false")) == "true",
         _number(options, "deadline", _DEFAULT_DEADLINE, 3_600),
-        _connections(options.get("pool", "16")),
+        _whole_number("pool", options.get("pool", "16"), 1, _MOST_CONNECTIONS),
         _driver(options),
         {name: options[name] for name in _SETTINGS if name in options},
+        _whole_number("partitions", options.get("partitions", "0"), 0, MOST_PARTITIONS),
     )
 
 
@@ -135,10 +141,10 @@ def _driver(options: Mapping[str, str]) -> dict[str, object]:
     return given
 
 
-def _connections(text: str) -> int:
-    """Read how many connections; a pool of 0 would be one without a limit."""
-    if not re.fullmatch("[1-9][0-9]{0,2}", text) or int(text) > _MOST_CONNECTIONS:
-        raise InvalidStoreUrl(f"pool is a whole number from 1 to {_MOST_CONNECTIONS}")
+def _whole_number(name: str, text: str, least: int, most: int) -> int:
+    """Read a number of things; a pool of 0 connections would be one without a limit."""
+    if not re.fullmatch("0|[1-9][0-9]{0,3}", text) or not least <= int(text) <= most:
+        raise InvalidStoreUrl(f"{name} is a whole number from {least} to {most}")
     return int(text)
 
 

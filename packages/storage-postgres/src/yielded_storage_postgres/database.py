@@ -132,7 +132,11 @@ class Database:
                 raise StoreMissing(f"the schema {schema} holds none")
             created_at = time.time_ns() // 1_000_000
             return await create_layout(
-                connection, schema, incarnation=uuid.uuid4().hex, created_at=created_at
+                connection,
+                schema,
+                incarnation=uuid.uuid4().hex,
+                created_at=created_at,
+                partitions=self.address.partitions,
             )
 
     @property

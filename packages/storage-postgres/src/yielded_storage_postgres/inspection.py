@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from yielded_core.layout.classify import Current, Fresh, classify
 from yielded_core.layout.facts import Column, Constraint, Facts, Found, Index, Table, Trigger
 from yielded_core.layout.statements import HEADER_TABLE, OWN_PREFIX
+from yielded_storage_postgres.partitions import options_of, partitioned_facts, partitions_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,13 +25,17 @@ if TYPE_CHECKING:
 # unlogged table loses its rows in a crash, and row level security hides some.
 _TABLES: Final = """
 SELECT t.relname,
-       concat_ws(' ', CASE t.relkind WHEN 'p' THEN 'PARTITION BY' END,
+       concat_ws(' ', 'PARTITION BY ' || pg_get_partkeydef(t.oid),
+                 'PARTITION OF ' || p.relname || ' ' || pg_get_expr(t.relpartbound, t.oid),
                  CASE t.relpersistence WHEN 'u' THEN 'UNLOGGED' END,
                  CASE WHEN t.relrowsecurity THEN 'ROW LEVEL SECURITY' END)
   FROM pg_catalog.pg_class t
+  LEFT JOIN pg_catalog.pg_inherits h ON h.inhrelid = t.oid AND t.relispartition
+  LEFT JOIN pg_catalog.pg_class p ON p.oid = h.inhparent
  WHERE t.relnamespace = $1::regnamespace AND t.relkind IN ('r', 'p')
  ORDER BY t.relname
 """
+# The columns, constraints and indexes of a partition are those of its table.
 _COLUMNS: Final = """
 SELECT t.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
        pg_get_expr(d.adbin, d.adrelid),
@@ -44,7 +49,7 @@ SELECT t.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
   JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid AND a.attnum > 0 AND NOT a.attisdropped
   LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = t.oid AND d.adnum = a.attnum
   LEFT JOIN pg_catalog.pg_collation c ON c.oid = a.attcollation
- WHERE t.relnamespace = $1::regnamespace AND t.relkind IN ('r', 'p')
+ WHERE t.relnamespace = $1::regnamespace AND t.relkind IN ('r', 'p') AND NOT t.relispartition
  ORDER BY t.relname, a.attnum
 """
 # From version 18 on NOT NULL is a constraint too; the columns tell of it.
@@ -52,6 +57,7 @@ _CONSTRAINTS: Final = """
 SELECT t.relname, k.conname, pg_get_constraintdef(k.oid)
   FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class t ON t.oid = k.conrelid
  WHERE t.relnamespace = $1::regnamespace AND k.contype <> 'n'
+   AND NOT (t.relispartition AND (k.conparentid <> 0 OR NOT k.conislocal))
  ORDER BY t.relname, k.conname
 """
 _INDEXES: Final = """
@@ -61,6 +67,7 @@ SELECT i.relname, t.relname, x.indisunique, pg_get_indexdef(x.indexrelid)
   JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid
   JOIN pg_catalog.pg_class t ON t.oid = x.indrelid
  WHERE t.relnamespace = $1::regnamespace
+   AND NOT i.relispartition
    AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_constraint k WHERE k.conindid = x.indexrelid
                     AND k.contype IN ('p', 'u', 'x'))
  ORDER BY i.relname
@@ -141,7 +148,10 @@ async def inspect(connection: AsyncConnection, schema: str, *, shared: bool) -> 
     if any(table.name == HEADER_TABLE for table in facts.tables):
         rows = await connection.exec_driver_sql(f'SELECT * FROM "{schema}".{HEADER_TABLE} LIMIT 2')
         header = tuple({str(name): value for name, value in row.items()} for row in rows.mappings())
-    return classify(expected_facts(), Found(facts, header), shared=shared)
+    partitions = partitions_in(header)
+    expected = partitioned_facts(expected_facts(), partitions)
+    found = Found(facts, header)
+    return classify(expected, found, shared=shared, options=options_of(partitions))
 
 
 async def read_facts(connection: AsyncConnection, schema: str) -> Facts:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from yielded_core.layout.facts import Header
-from yielded_core.layout.statements import DEFAULT_OPTIONS, HEADER_TABLE, layout_statements
+from yielded_core.layout.statements import HEADER_TABLE, layout_statements
 from yielded_core.records.bounds import LAYOUT_VERSION, RECORD_FORMAT
+from yielded_storage_postgres.partitions import options_of, partitioned
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection
 
-_NAMED: Final = re.compile(r"\b(TABLE|ON|REFERENCES) (yielded_)")
+_NAMED: Final = re.compile(r"\b(TABLE|ON|OF|REFERENCES) (yielded_)")
 """Where a statement of the layout names a table."""
 
 
@@ -25,21 +27,29 @@ def layout() -> tuple[str, ...]:
     return layout_statements("postgres")
 
 
-async def create_objects(connection: AsyncConnection, schema: str) -> None:
+async def create_objects(connection: AsyncConnection, schema: str, *, partitions: int = 0) -> None:
     """Create every object in the caller's transaction, wherever `search_path` leads."""
-    for statement in layout():
+    for statement in chain.from_iterable(partitioned(each, partitions) for each in layout()):
         await connection.exec_driver_sql(_NAMED.sub(rf'\1 "{schema}".\2', statement))
 
 
 async def create_layout(
-    connection: AsyncConnection, schema: str, *, incarnation: str, created_at: int
+    connection: AsyncConnection,
+    schema: str,
+    *,
+    incarnation: str,
+    created_at: int,
+    partitions: int = 0,
 ) -> Header:
-    """Create the schema where it is missing, every object and the header row (LAY-1)."""
+    """Create the schema where it is missing, every object and the header row (LAY-1).
+
+    With `partitions`, the tables of threads are in so many parts each.
+    """
     exists = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1"
     if (await connection.exec_driver_sql(exists, (schema,))).first() is None:
         await connection.exec_driver_sql(f'CREATE SCHEMA "{schema}"')
-    await create_objects(connection, schema)
-    header = Header(LAYOUT_VERSION, RECORD_FORMAT, DEFAULT_OPTIONS, incarnation, created_at)
+    await create_objects(connection, schema, partitions=partitions)
+    header = Header(LAYOUT_VERSION, RECORD_FORMAT, options_of(partitions), incarnation, created_at)
     await connection.exec_driver_sql(
         f'INSERT INTO "{schema}".{HEADER_TABLE} (singleton, layout_version, record_format,'
         " options, incarnation, created_at) VALUES (1, $1, $2, $3, $4, $5)",

@@ -29,8 +29,12 @@ class Current:
     """The indexes that an operator added, as `name on table`."""
 
 
-def classify(expected: Facts, found: Found, *, shared: bool) -> Fresh | Current:
+def classify(
+    expected: Facts, found: Found, *, shared: bool, options: str = DEFAULT_OPTIONS
+) -> Fresh | Current:
     """Judge what an inspection found against the layout that this version creates.
+
+    `options` are what the header of a store with the expected facts says of its variant.
 
     `shared` says that living beside other people's objects is meant; without it a database that
     holds theirs and none of ours is refused. Raises StoreRefused with `predecessor`, `newer`,
@@ -41,7 +45,7 @@ def classify(expected: Facts, found: Found, *, shared: bool) -> Fresh | Current:
     version = _version(found)
     if version is not None and version != LAYOUT_VERSION:
         raise _other_version(version)
-    header, header_problems = _header(found)
+    header, header_problems = _header(found, options)
     problems = (*header_problems, *differences(expected, found.facts), *found.remarks)
     if problems or header is None:
         raise ambiguous(problems)
@@ -89,7 +93,7 @@ def _other_version(version: int) -> StoreRefused:
     return StoreRefused(reason=reason, detail=detail, differences=(difference,))
 
 
-def _header(found: Found) -> tuple[Header | None, tuple[str, ...]]:
+def _header(found: Found, variant: str) -> tuple[Header | None, tuple[str, ...]]:
     """Return the header row, or None, and what is wrong; a missing table is named elsewhere."""
     if not any(table.name == HEADER_TABLE for table in found.facts.tables):
         return None, ()
@@ -109,7 +113,7 @@ def _header(found: Found) -> tuple[Header | None, tuple[str, ...]]:
             return None, ("header: a value is missing or not of its type",)
     wanted = (
         ("record_format", record_format, RECORD_FORMAT),
-        ("options", options, DEFAULT_OPTIONS),
+        ("options", options, variant),
     )
     return header, tuple(
         f"header: {name} is {shown(value)}, expected {expected}"

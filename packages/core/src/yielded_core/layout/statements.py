@@ -8,7 +8,7 @@ from typing import Final, Literal
 Dialect = Literal["sqlite", "postgres"]
 
 DEFAULT_OPTIONS: Final = "{}"
-"""The `options` of a header: canonical JSON that names a variant of the layout. There is one."""
+"""The `options` of a header: canonical JSON that names a variant of the layout; here none."""
 
 HEADER_TABLE: Final = "yielded_header"
 OWN_PREFIX: Final = "yielded_"
