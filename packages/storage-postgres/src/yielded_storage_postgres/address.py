@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from sqlalchemy import URL, make_url
+from sqlalchemy.dialects.postgresql.asyncpg import dialect
 from sqlalchemy.exc import ArgumentError
 
 from yielded_core.errors import InvalidStoreUrl
@@ -17,18 +18,27 @@ if TYPE_CHECKING:
 
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_$]{0,62}")
 _OWN: Final = ("create", "deadline", "partitions", "pool", "schema", "shared")
+SCHEMA_NAME: Final = "a lower-case name of at most 63 characters"
+_PLACE: Final = re.compile(r"[^:,]+:[0-9]+")
+"""One of several servers, each an option of its own."""
 _PLACES: Final = ("host", "port")
 """Options that say where several servers are, or which socket."""
 _TLS: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
-_DRIVER: Final[Mapping[str, Callable[[str], object]]] = {
-    "command_timeout": float,
-    "passfile": str,
-    "prepared_statement_cache_size": int,
-    "ssl": lambda text: _TLS[_TLS.index(text)],
-    "statement_cache_size": int,
-    "target_session_attrs": str,
+_TARGETS: Final = ("any", "primary", "read-write", "standby", "read-only")
+_WRITABLE: Final = "read-write"
+"""Which of several servers is meant where nothing else is said."""
+_DRIVER: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
+    "command_timeout": ("command_timeout", float),
+    "passfile": ("passfile", str),
+    "prepared_statement_cache_size": ("prepared_statement_cache_size", int),
+    "sslmode": ("ssl", lambda text: _TLS[_TLS.index(text)]),
+    "statement_cache_size": ("statement_cache_size", int),
+    "target_session_attrs": (
+        "target_session_attrs",
+        lambda text: _TARGETS[_TARGETS.index(text)],
+    ),
 }
-"""Arguments of the driver, as it takes them."""
+"""Arguments of the driver: what it calls them, and as what it takes them."""
 _SETTINGS: Final = (
     "application_name",
     "idle_in_transaction_session_timeout",
@@ -40,6 +50,7 @@ _SETTINGS: Final = (
 _KNOWN: Final = tuple(sorted((*_OWN, *_PLACES, *_DRIVER, *_SETTINGS)))
 _APPLICATION: Final = "yielded"
 _MOST_PORT: Final = 65_535
+_SEVERAL: Final = "write host=HOST:PORT for each server, or host=HOST,HOST&port=PORT,PORT"
 _DEFAULT_DEADLINE: Final = 30.0
 _MOST_CONNECTIONS: Final = 256
 
@@ -78,15 +89,35 @@ class Address:
         return {"timeout": self.deadline, **self.driver, "server_settings": settings}
 
 
+def is_schema(name: str) -> bool:
+    """Say whether a schema may be called so; such a name needs no care in a statement."""
+    return _SCHEMA.fullmatch(name) is not None and not name.startswith("pg_")
+
+
 def parse_url(url: str) -> Address:
     """Read `postgresql://role:password@host:port/database` with its options.
 
     Our options: `schema=NAME`, `shared=true|false`, `create=true|false`, `deadline=SECONDS`,
     `pool=CONNECTIONS`, and `partitions=COUNT` for a store that comes into being: its tables are
-    partitioned by thread, and its header says so from then on. Some of the
-    driver's, such as `ssl` and `statement_cache_size`, and of the server's, such as
-    `application_name` and `lock_timeout`, are passed on. Raises InvalidStoreUrl, which never
-    repeats a value.
+    partitioned by thread, and its header says so from then on.
+
+    Several servers: `postgresql://role@/database?host=HOST:PORT&host=HOST:PORT`, or
+    `?host=HOST,HOST&port=PORT,PORT`. Each new connection goes to the first of them that answers
+    and fits `target_session_attrs`: `read-write` (the default where there are several), `primary`,
+    `standby`, `read-only` or `any`. So a store follows a failover without being opened again.
+
+    TLS: `sslmode=disable|allow|prefer|require|verify-ca|verify-full`, by default `prefer`. The last
+    two check the server by the certificates in the file that the environment variable
+    `PGSSLROOTCERT` names, or in `~/.postgresql/root.crt`.
+
+    Timeouts: `deadline`, 30 seconds by default, is how long an operation waits for a connection of
+    the pool, and, shared out between several servers, how long it takes at most to connect.
+    `command_timeout=SECONDS` ends a connection on which a statement was not answered; by default
+    none does. `lock_timeout`, `statement_timeout` and `idle_in_transaction_session_timeout` are the
+    server's, in its own units, such as `500ms`.
+
+    Others of the driver's options, such as `statement_cache_size`, and of the server's, such as
+    `application_name`, are passed on. Raises InvalidStoreUrl, which never repeats a value.
     """
     try:
         parsed = make_url(url)
@@ -94,20 +125,20 @@ def parse_url(url: str) -> Address:
         raise InvalidStoreUrl("write postgresql://role@host/database") from None
     if parsed.get_backend_name() != "postgresql" or not parsed.database:
         raise InvalidStoreUrl("write postgresql://role@host/database")
-    if not 0 < (parsed.port or 1) <= _MOST_PORT:
-        raise InvalidStoreUrl(f"its port is not one from 1 to {_MOST_PORT}")
     options = _options(parsed)
+    place = parsed.difference_update_query(options)
+    hosts = _hosts(place)
     schema = options.get("schema", "public")
-    if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
-        raise InvalidStoreUrl("schema is a lower-case name of at most 63 characters")
+    if not is_schema(schema):
+        raise InvalidStoreUrl(f"schema is {SCHEMA_NAME}")
     return Address(
-        parsed.difference_update_query(options).set(drivername="postgresql+asyncpg"),
+        place.set(drivername="postgresql+asyncpg"),
         schema,
         _choice(options, "shared", ("false", "true")) == "true",
         _choice(options, "create", ("true", "false")) == "true",
         _number(options, "deadline", _DEFAULT_DEADLINE, 3_600),
         _whole_number("pool", options.get("pool", "16"), 1, _MOST_CONNECTIONS),
-        _driver(options),
+        ({"target_session_attrs": _WRITABLE} if hosts > 1 else {}) | _driver(options),
         {name: options[name] for name in _SETTINGS if name in options},
         _whole_number("partitions", options.get("partitions", "0"), 0, MOST_PARTITIONS),
     )
@@ -130,12 +161,33 @@ def _options(parsed: URL) -> dict[str, str]:
     return options
 
 
+def _hosts(place: URL) -> int:
+    """Check where the servers are, and return how many there are."""
+    if place.host and "host" in place.query:
+        raise InvalidStoreUrl("its servers stand before the database or as options, not both")
+    given = place.query.get("host", "")
+    if not isinstance(given, str) and not all(_PLACE.fullmatch(each) for each in given):
+        raise InvalidStoreUrl(_SEVERAL)
+    try:
+        found = dialect().create_connect_args(place)[1]
+    except (ArgumentError, ValueError):
+        raise InvalidStoreUrl(_SEVERAL) from None
+    hosts, ports = _listed(found.get("host")), _listed(found.get("port", 1))
+    if not all(isinstance(port, int) and 0 < port <= _MOST_PORT for port in ports):
+        raise InvalidStoreUrl(f"its port is not one from 1 to {_MOST_PORT}")
+    return len(hosts)
+
+
+def _listed(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else [value]
+
+
 def _driver(options: Mapping[str, str]) -> dict[str, object]:
     given: dict[str, object] = {}
-    for name, kind in _DRIVER.items():
+    for name, (argument, kind) in _DRIVER.items():
         if name in options:
             try:
-                given[name] = kind(options[name])
+                given[argument] = kind(options[name])
             except ValueError:
                 raise InvalidStoreUrl(f"{name} has a value that the driver does not know") from None
     return given

@@ -8,10 +8,10 @@ import uuid
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-import asyncpg
 from sqlalchemy import event
 from sqlalchemy.engine.result import IteratorResult, SimpleResultMetaData
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from yielded_core.errors import StorageBusy, StorageUnavailable, StoreMissing
@@ -20,8 +20,9 @@ from yielded_core.lifecycle import Lifecycle
 from yielded_core.observing import Observers
 from yielded_core.sql import maintenance_writes
 from yielded_storage_postgres import names
+from yielded_storage_postgres.connecting import reached
 from yielded_storage_postgres.dialect import statement as shared_statement
-from yielded_storage_postgres.faults import RETRIED, is_lost, sqlstate_of, typed
+from yielded_storage_postgres.faults import READ_ONLY, RETRIED, is_lost, sqlstate_of, typed
 from yielded_storage_postgres.inspection import inspect
 from yielded_storage_postgres.layout import create_layout
 from yielded_storage_postgres.notices import Notices
@@ -30,6 +31,7 @@ from yielded_storage_postgres.session import KEYED, ReadingSession, WritingSessi
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 
+    import asyncpg
     from sqlalchemy import Connection, Executable, Result, Table
     from sqlalchemy.engine import ExecutionContext
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -85,8 +87,10 @@ class PostgresConnection:
 class Database:
     """SqlStore over a schema of a PostgreSQL database."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, engine: AsyncEngine | None = None) -> None:
+        """Take connections from an engine that is somebody else's, else from one of its own."""
         self.address = address
+        self._given = engine
         self.lifecycle = Lifecycle()
         self.incarnation = ""
         self.extra_indexes: tuple[str, ...] = ()
@@ -97,27 +101,37 @@ class Database:
     async def open(self) -> None:
         """Connect, and create the layout where there is none."""
         self.lifecycle.begin()
-        engine = create_async_engine(
-            self.address.url,
-            connect_args=self.address.arguments,
+        engine = self._given or self._new_engine()
+        self._engine = engine.execution_options(
+            schema_translate_map={None: self.address.schema},
             # Whatever the role or the database has as its default: the shared writes look again
             # after they hold the lock, and must then see what was committed meanwhile.
             isolation_level="READ COMMITTED",
+        )
+        event.listen(self._engine.sync_engine, "before_cursor_execute", _with_keys, retval=True)
+        try:
+            with typed():
+                self.incarnation = (await self._opened()).incarnation
+        except BaseException:
+            self.lifecycle.stop_accepting()
+            await self._leave()
+            raise
+
+    def _new_engine(self) -> AsyncEngine:
+        return create_async_engine(
+            self.address.url,
+            connect_args={**self.address.arguments, "async_creator_fn": reached},
             hide_parameters=True,
             pool_size=self.address.pool,
             max_overflow=0,
             pool_timeout=self.address.deadline,
             pool_pre_ping=False,
         )
-        self._engine = engine.execution_options(schema_translate_map={None: self.address.schema})
-        event.listen(engine.sync_engine, "before_cursor_execute", _with_keys, retval=True)
-        try:
-            with typed():
-                self.incarnation = (await self._opened()).incarnation
-        except BaseException:
-            self.lifecycle.stop_accepting()
-            await engine.dispose()
-            raise
+
+    async def _leave(self) -> None:
+        """Close every connection of an engine of our own."""
+        if self._engine is not None and self._given is None:
+            await self._engine.dispose()
 
     async def _opened(self) -> Header:
         """Look at the schema and create the layout where there is none, one process at a time."""
@@ -153,15 +167,26 @@ class Database:
         self._observers.wake_all()
         await self.lifecycle.drained()
         await self._notices.stop()
-        if self._engine is not None:
-            await self._engine.dispose()
+        await self._leave()
 
     async def _connect(self) -> asyncpg.Connection[asyncpg.Record]:
-        """Open a connection outside of the pool, with the same arguments."""
+        """Open a connection outside of the pool, as those in it are opened."""
+        if self._given is not None:
+            return await self._taken_out()
         _, place = self.engine.dialect.create_connect_args(self.address.url)
         given: dict[str, Any] = {**place, **self.address.arguments}
         given.pop("prepared_statement_cache_size", None)  # SQLAlchemy's own
-        return await asyncpg.connect(**given)
+        return await reached(**given)
+
+    async def _taken_out(self) -> asyncpg.Connection[asyncpg.Record]:
+        """Take a connection from the pool for good, which makes another one in its place."""
+        try:
+            pooled = await self.engine.raw_connection()
+        except (DBAPIError, PoolTimeout) as error:
+            raise ConnectionError("the engine gives no connection") from error
+        taken = cast("asyncpg.Connection[asyncpg.Record]", pooled.driver_connection)
+        pooled.detach()
+        return taken
 
     async def write(
         self, function: Callable[[Session], Outcome], *, touches: ThreadId | None = None
@@ -174,6 +199,16 @@ class Database:
             return result
 
     async def _written(self, function: Callable[[Session], Outcome]) -> Outcome:
+        """Run a mutation; once more where its connection led to what had become a standby."""
+        try:
+            return await self._tried(function)
+        except DBAPIError as error:
+            if sqlstate_of(error) != READ_ONLY:
+                raise
+        await self.engine.dispose()  # after a failover other connections lead to the primary
+        return await self._tried(function)
+
+    async def _tried(self, function: Callable[[Session], Outcome]) -> Outcome:
         schema = self.address.quoted_schema
         for _ in range(TRIES):
             try:
@@ -205,7 +240,8 @@ class Database:
                         await pooled.invalidate()
                         await self.engine.dispose()  # the others of the pool are no better
                         raise
-                    if sqlstate_of(error)[:2] in _DECIDED_OTHERWISE:
+                    state = sqlstate_of(error)
+                    if state[:2] in _DECIDED_OTHERWISE or state == READ_ONLY:
                         return []
                     raise
                 except BaseException:  # cancelled: nobody waits for its answer any more

@@ -23,10 +23,15 @@ if TYPE_CHECKING:
 
 RETRIED: Final = frozenset({"40001", "40P01"})
 """Serialization failure and deadlock: the transaction did nothing and may be run again."""
+READ_ONLY: Final = "25006"
+"""The server is, or has become, a standby, or the role's transactions only read."""
+_ENCODING: Final = "the database's encoding lacks a character: use one made with ENCODING 'UTF8'"
 _STATES: Final[Mapping[str, tuple[type[StorageError], str]]] = {
+    "22021": (StorageError, _ENCODING),
+    "22P05": (StorageError, _ENCODING),
     "25P03": (StorageBusy, "the transaction was idle for too long"),
     "25P04": (StorageBusy, "the transaction ran into its timeout"),
-    "25006": (StorageReadOnly, "the server is a standby, or the transaction is read-only"),
+    READ_ONLY: (StorageReadOnly, "the server is a standby, or the transaction is read-only"),
     "42501": (StorageReadOnly, "the role lacks a privilege"),
     "53100": (StorageFull, "the server's disk is full"),
     "53200": (StorageBusy, "the server is out of memory"),
@@ -45,6 +50,8 @@ _CLASSES: Final[Mapping[str, tuple[type[StorageError], str]]] = {
     "57": (StorageUnavailable, "the server shuts down or is starting"),
     "58": (StorageUnavailable, "the server's own system failed"),
 }
+_DRIVER: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+"""The last one where a connection ends between two statements and the driver has half noticed."""
 _ENDED: Final = ("08", "57P")
 
 
@@ -91,5 +98,5 @@ def typed() -> Generator[None]:
         yield
     except PoolTimeout:
         raise StorageBusy("no connection came free in time") from None
-    except (DBAPIError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+    except (DBAPIError, *_DRIVER, OSError) as error:
         raise storage_fault(error) from None

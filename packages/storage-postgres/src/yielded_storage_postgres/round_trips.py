@@ -33,19 +33,22 @@ class PostgresThreads(SqlThreads):
 
     def __init__(self, database: Database, clock: Clock, appending: Appending) -> None:
         super().__init__(database, clock)
+        self._lifecycle = database.lifecycle
         self._appending = appending
         self._asking = Asking(database)
 
     async def tail(self, thread: ThreadId) -> ThreadTail:
         """Return sequence, digest and epoch (LOG-10)."""
         check_identifier(thread, "thread id")
-        return await self._asking.tail(thread) or await super().tail(thread)
+        with self._lifecycle.whole():
+            return await self._asking.tail(thread) or await super().tail(thread)
 
     async def _append(
         self, thread: ThreadId, batch: PreparedBatch, expected: Tail, epoch: int
     ) -> Appended:
-        done = await self._appending.append(thread, batch, expected, epoch)
-        return done or await super()._append(thread, batch, expected, epoch)
+        with self._lifecycle.whole():
+            done = await self._appending.append(thread, batch, expected, epoch)
+            return done or await super()._append(thread, batch, expected, epoch)
 
 
 class PostgresTransactions(SqlTransactions):
@@ -55,6 +58,7 @@ class PostgresTransactions(SqlTransactions):
         self, database: Database, clock: Clock, appending: Appending, owning: Owning
     ) -> None:
         super().__init__(database, clock)
+        self._lifecycle = database.lifecycle
         self._appending = appending
         self._owning = owning
         self._asking = Asking(database)
@@ -63,19 +67,21 @@ class PostgresTransactions(SqlTransactions):
         self, operation: Callable[[LedgerUnit], Result], *, touches: ThreadId | None = None
     ) -> Result:
         """Run an operation in one statement, or in a transaction."""
-        done = await self._alone(operation)
-        if done is not None:
-            return cast("Result", done)
-        return await super().mutate(operation, touches=touches)
+        with self._lifecycle.whole():
+            done = await self._alone(operation)
+            if done is not None:
+                return cast("Result", done)
+            return await super().mutate(operation, touches=touches)
 
     async def inspect(self, question: Callable[[LedgerEvidence], Result]) -> Result:
         """Answer a question by one statement, or from one consistent snapshot."""
-        asked: object = question
-        if isinstance(asked, ReadAbortIntent):
-            found: object = await self._asking.abort_state(asked)
-            if found is not None:
-                return cast("Result", found)
-        return await super().inspect(question)
+        with self._lifecycle.whole():
+            asked: object = question
+            if isinstance(asked, ReadAbortIntent):
+                found: object = await self._asking.abort_state(asked)
+                if found is not None:
+                    return cast("Result", found)
+            return await super().inspect(question)
 
     async def _alone(self, operation: object) -> object | None:
         """Return what an operation answers that one statement did; None where nothing was done."""
