@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,10 +14,10 @@ from sqlalchemy.ext.asyncio import create_async_engine
 sys.path.insert(0, str(Path(__file__).parent))  # the helpers beside the tests
 
 from server_side import Place, connect
-from servers import THROWN_AWAY, Installation, installation, running
+from servers import Installation, installation, shared_server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -40,23 +38,8 @@ def programs() -> Iterator[Installation]:
 @pytest.fixture(scope="session")
 def postgres_url(suite_schemas: list[str], programs: Installation) -> Iterator[str]:
     """A server for the whole session; tests make schemas of their own in it."""
-    given = os.environ.get("YIELDED_POSTGRES_URL")
-    if given:
-        yield given
-        asyncio.run(_drop(given, suite_schemas))
-        return
-    with running(programs, *THROWN_AWAY, name="shared") as server:
-        yield server.url()
-
-
-async def _drop(url: str, schemas: Iterable[str]) -> None:
-    server = make_url(url).set(query={}).render_as_string(hide_password=False)
-    connection = await connect(server, "dropping")
-    try:
-        for schema in schemas:
-            await connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
-    finally:
-        await connection.close()
+    with shared_server(programs, suite_schemas) as url:
+        yield url
 
 
 @pytest.fixture

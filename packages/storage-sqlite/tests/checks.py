@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from yielded_core.records.identifiers import ThreadId
 
 if TYPE_CHECKING:
-    from processes import Worker
     from sqlalchemy.pool import QueuePool
 
     from yielded_storage_sqlite import SqliteStorage
+    from yielded_testing.storm import Worker
 
 _NOWHERE = ThreadId("no thread has this name")
 

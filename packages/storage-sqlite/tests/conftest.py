@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # the helpers beside the tests
-pytest.register_assert_rewrite("checks", "log_checker", "processes")
+pytest.register_assert_rewrite("checks", "log_checker")
 
-from processes import Processes, Workers  # noqa: E402
+from yielded_testing.storm import Processes, Workers  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def processes() -> Iterator[Processes]:
-    with Processes() as started:
+    with Processes(Path(__file__).with_name("worker.py")) as started:
         yield started
 
 

@@ -27,11 +27,10 @@ from yielded_testing.suites.builders import batch, notes
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from worker_programs import Channel, Program
-
     from yielded_core.ports.values import Batch, Tail
     from yielded_core.storage import Storage
     from yielded_storage_sqlite import SqliteStorage
+    from yielded_testing.storm.channel import Channel, Program
 
 # --- what another process can do with the file ---------------------------------------------------
 

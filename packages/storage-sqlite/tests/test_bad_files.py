@@ -32,7 +32,7 @@ from yielded_testing.suites.support import observing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from processes import Workers
+    from yielded_testing.storm import Workers
 
 DEADLINE = 0.4
 

@@ -36,11 +36,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
-    from processes import Worker, Workers
-
     from yielded_core.ports.values import TransferPage
     from yielded_core.records.envelope import StoredRecord
     from yielded_storage_sqlite import SqliteStorage
+    from yielded_testing.storm import Worker, Workers
 
 DELAYS: Final = (0, 1, 4)
 POINTS: Final = 400

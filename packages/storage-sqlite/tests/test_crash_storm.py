@@ -20,8 +20,8 @@ from worker_programs import SHARED, storm_batch
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from log_checker import StoredBatch
-    from processes import Message, Worker, Workers
+    from yielded_testing.storm import StoredBatch, Worker, Workers
+    from yielded_testing.storm.channel import Message
 
 WRITERS: Final = 4
 TASKS: Final = 4

@@ -26,11 +26,10 @@ if TYPE_CHECKING:
     import sqlite3
     from pathlib import Path
 
-    from processes import Workers
-
     from yielded_core.ports.values import Batch
     from yielded_storage_sqlite import SqliteStorage
     from yielded_storage_sqlite.file import StoreFile
+    from yielded_testing.storm import Workers
 
 CALLERS = 40
 

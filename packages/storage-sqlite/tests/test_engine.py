@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-    from processes import Workers
+    from yielded_testing.storm import Workers
 
 FIXED: Final = ((3, 51, 3), (3, 52, 0), (3, 53, 1), (4, 0, 0), (3, 50, 7), (3, 50, 9), (3, 44, 6))
 FAULTY: Final = ((3, 40, 1), (3, 44, 5), (3, 45, 0), (3, 49, 9), (3, 50, 6), (3, 51, 0), (3, 51, 2))

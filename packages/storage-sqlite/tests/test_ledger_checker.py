@@ -11,23 +11,23 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pytest
-from ledger_checker import check_ledger
-from ledger_hand import Hand
-from ledger_story import Life
 from ledger_work import LANE
+from log_checker import reading
 
 from yielded_core.records.identifiers import ProducerId, settlement_id
 from yielded_core.records.payloads import SubmissionSettled
 from yielded_storage_sqlite import open_storage
+from yielded_testing.storm import Life, check_ledger
+from yielded_testing.storm.hand import Hand
 from yielded_testing.suites.builders import batch, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ledger_hand import Held, Work
-
     from yielded_core.ports.values import Batch
+    from yielded_testing.storm import Findings
+    from yielded_testing.storm.operations import Held, Work
 
 
 async def play(path: Path, *, settle_again: bool = False) -> Life:
@@ -80,7 +80,7 @@ def second_settlement(work: Work, held: Held) -> Batch:
 
 
 async def test_the_checker_finds_nothing_in_an_honest_story(path: Path) -> None:
-    complaints, counts = check_ledger(path, [await play(path)])
+    complaints, counts = findings(path, await play(path))
     assert complaints == []
     assert (counts.settlements, counts.grants, counts.queued_aborts) == (4, 4, 1)
     assert (counts.stale_appends, counts.stale_publications, counts.takeovers) == (1, 1, 0)
@@ -92,9 +92,38 @@ async def test_the_checker_finds_a_second_settlement(path: Path) -> None:
     assert kinds(path, life) == {"second settlement"}
 
 
+@pytest.mark.rule("LED-4", "LED-8")
+@pytest.mark.parametrize(
+    ("lost", "found"), [(True, set[str]()), (False, {"epoch", "producer", "stale"})]
+)
+async def test_the_checker_knows_what_a_lost_answer_explains(
+    path: Path, *, lost: bool, found: set[str]
+) -> None:
+    """A grant that only its repetition told, and a refusal of what was committed before."""
+    life = await play(path)
+    granted = find(life, done="claim", epoch=4)
+    granted["replayed"] = True
+    appended = find(life, done="append", batch="note-2")
+    operations = [(granted, "claim"), (appended, "append")]
+    for said, operation in operations if lost else ():
+        life.said.insert(life.said.index(said), said | {"lost": operation})
+        del life.said[life.said.index(said) - 1]["done"]
+    del appended["done"]
+    appended |= {"refused": "append", "code": "fence-rejected"}
+    complaints, counts = findings(path, life)
+    assert {each.kind for each in complaints} == found
+    assert counts.lost_answers == 2 * lost
+
+
+def findings(path: Path, life: Life) -> Findings:
+    """Return what the checker finds."""
+    with reading(path) as query:
+        return check_ledger(query, [life])
+
+
 def kinds(path: Path, life: Life) -> set[str]:
     """Return what the checker complains about."""
-    return {complaint.kind for complaint in check_ledger(path, [life]).complaints}
+    return {complaint.kind for complaint in findings(path, life).complaints}
 
 
 Doctor: TypeAlias = "Callable[[sqlite3.Connection, Life], object]"

@@ -7,118 +7,60 @@ is compared with the file afterwards by a checker that shares no rule with the a
 from __future__ import annotations
 
 import random
-import select
 import sqlite3
 import time
 from contextlib import closing
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from ledger_checker import check_ledger
-from ledger_story import Life
-from processes import PATIENCE
+from log_checker import reading
 
 from yielded_storage_sqlite.clock import since_boot
+from yielded_testing.storm import Storm, check_ledger
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ledger_checker import Counts
-    from processes import Worker, Workers
+    from yielded_testing.storm import Counts, Workers
 
 PROCESSES: Final = 8
-TASKS: Final = 4
 
 # --- the storm -----------------------------------------------------------------------------------
 
 
-@dataclass
-class Storm:
-    """Processes over one file, and what became of them."""
+def storm_over(path: Path, workers: Workers, lanes: int) -> Storm:
+    """Return a storm that has begun."""
 
-    workers: Workers
-    path: Path
-    lanes: int
-    chance: random.Random
-    running: dict[Worker, Life] = field(default_factory=dict["Worker", Life])
-    ended: list[Life] = field(default_factory=list[Life])
+    def now() -> int:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as store:
+            boot, instant = store.execute(
+                "SELECT boot_clock, instant FROM yielded_clock"
+            ).fetchone()
+        return int(instant) + since_boot() - int(boot)
 
-    def begin(self) -> None:
-        """Make the lanes and start the processes."""
-        founder = self.workers.start("ledger_founder", url=self._url, lanes=self.lanes)
-        self.ended.append(Life("founder", founder.rest()))
-        for number in range(PROCESSES):
-            self._start(f"worker-{number}.1")
+    storm = Storm(workers, f"sqlite:///{path}", now, random.Random(lanes), lanes, PROCESSES)
+    storm.begin()
+    return storm
 
-    def kill_one(self, lines: tuple[int, int]) -> None:
-        """Let some lines come, then kill a process that is at work, and start its successor."""
-        left = self.chance.randint(*lines)
-        while left > 0 or not self._at_work():
-            left -= self._listen()
-        victim = self.chance.choice(self._at_work())
-        life = self.running.pop(victim)
-        life.said += victim.kill()
-        life.killed_at = since_boot()
-        self.ended.append(life)
-        name, _, number = life.name.partition(".")
-        self._start(f"{name}.{int(number) + 1}")
 
-    def end(self) -> None:
-        """Let the processes do all that is owed, and end in order."""
-        for worker in self.running:
-            worker.hang_up()
-        while self.running:
-            self._listen()
-            for worker, life in tuple(self.running.items()):
-                if life.said and life.said[-1] == {"ended": True}:
-                    life.said.pop()
-                    assert worker.rest() == []
-                    self.ended.append(self.running.pop(worker))
-
-    def judge(self) -> Counts:
-        """Compare what was said with the file; return how often what happened."""
-        complaints, counts = check_ledger(self.path, self.ended)
-        print(counts)  # noqa: T201 - a measurement, shown when the test fails or with -s
-        assert complaints == []
-        return counts
-
-    @property
-    def _url(self) -> str:
-        return f"sqlite:///{self.path}"
-
-    def _listen(self) -> int:
-        """Take note of what is said; return how many lines."""
-        ready, _, _ = select.select(list(self.running), [], [], PATIENCE)
-        assert ready, "the processes are stuck"
-        lines = 0
-        for worker in ready:
-            said = worker.received()
-            self.running[worker].said += said
-            lines += len(said)
-        return lines
-
-    def _at_work(self) -> list[Worker]:
-        """Return the processes whose tasks have all begun, so that killing one hits owners."""
-        return [worker for worker, life in self.running.items() if len(life.said) > 4 * TASKS]
-
-    def _start(self, name: str) -> None:
-        worker = self.workers.start(
-            "ledger_worker", url=self._url, name=name, lanes=self.lanes, tasks=TASKS
-        )
-        self.running[worker] = Life(name)
+def judged(path: Path, storm: Storm) -> Counts:
+    """End a storm and compare what was said with the file; return how often what happened."""
+    lives = storm.end()
+    with reading(path) as query:
+        complaints, counts = check_ledger(query, lives)
+    print(counts)  # noqa: T201 - a measurement, shown when the test fails or with -s
+    assert complaints == []
+    return counts
 
 
 @pytest.mark.rule(
     "LED-1", "LED-3", "LED-4", "LED-6", "LED-7", "LED-8", "LED-9", "LED-16", "LED-17", "LOG-2"
 )
 def test_killed_owners_lose_and_double_nothing(workers: Workers, path: Path) -> None:
-    storm = Storm(workers, path, 40, random.Random(40))
-    storm.begin()
+    storm = storm_over(path, workers, 40)
     for _ in range(12):
         storm.kill_one((70, 200))
-    storm.end()
-    counts = storm.judge()
+    counts = judged(path, storm)
     assert counts.settlements >= 100
     assert counts.takeovers >= 10
     assert counts.stale_appends >= 3
@@ -131,13 +73,11 @@ def test_killed_owners_lose_and_double_nothing(workers: Workers, path: Path) -> 
     "LED-1", "LED-3", "LED-4", "LED-6", "LED-7", "LED-8", "LED-9", "LED-16", "LED-17", "LOG-2"
 )
 def test_a_minute_of_killed_owners_loses_and_doubles_nothing(workers: Workers, path: Path) -> None:
-    storm = Storm(workers, path, 100, random.Random(100))
-    storm.begin()
+    storm = storm_over(path, workers, 100)
     until = time.monotonic() + 60
     while time.monotonic() < until:
         storm.kill_one((100, 400))
-    storm.end()
-    counts = storm.judge()
+    counts = judged(path, storm)
     assert counts.settlements >= 1_000
     assert counts.takeovers >= 100
     assert counts.stale_appends >= 50

@@ -27,7 +27,7 @@ from yielded_testing.suites.support import every_operation, import_operations, o
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
 
-    from processes import Workers
+    from yielded_testing.storm import Workers
 
 PROGRAM: Final = Path(__file__).with_name("left_open_program.py")
 WAYS_TO_EXIT: Final = {"returns": 0, "forgets": 0, "in flight": 0, "raises": 1, "exits": 3}

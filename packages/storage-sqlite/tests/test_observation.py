@@ -21,11 +21,10 @@ from yielded_testing.suites.support import observing, sequences
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from processes import Worker, Workers
-
     from yielded_core.records.envelope import StoredRecord
     from yielded_storage_sqlite import SqliteStorage
     from yielded_storage_sqlite.address import Address
+    from yielded_testing.storm import Worker, Workers
 
 
 async def check_idle_cost(

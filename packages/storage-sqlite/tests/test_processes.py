@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from processes import Workers
+    from yielded_testing.storm import Workers
 
 PROCESSES: Final = 4
 TASKS: Final = 16

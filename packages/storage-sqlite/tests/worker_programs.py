@@ -3,66 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import resource
 import time
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from saboteurs import applied
 
-from yielded_core.errors import AppendConflict
 from yielded_core.records.identifiers import ThreadId
 from yielded_storage_sqlite import open_storage
-from yielded_testing.suites.builders import actual_tail, batch, notes
+from yielded_testing.storm.operations import insist
+from yielded_testing.suites.builders import batch, notes
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from yielded_core.ports.values import Appended, Batch, Tail
+    from yielded_core.ports.values import Batch, Tail
     from yielded_core.storage import Storage
-
-Message: TypeAlias = dict[str, Any]
+    from yielded_testing.storm.channel import Channel, Program
 
 SHARED: Final = ThreadId("shared")
 """The thread to which every writer of a storm appends."""
-
-
-class Channel:
-    """The worker's end of the two pipes to its test."""
-
-    def __init__(self, reading: int, writing: int) -> None:
-        self._reading = reading
-        self._writing = writing
-        self._text = b""
-
-    def say(self, **message: object) -> None:
-        """Say something; a line at a time, so that a kill never leaves half of one."""
-        os.write(self._writing, json.dumps(message).encode() + b"\n")
-
-    async def hear(self) -> Message | None:
-        """Wait for the next thing that the test says; None once it has hung up."""
-        loop = asyncio.get_running_loop()
-        while b"\n" not in self._text:
-            ready = asyncio.Event()
-            loop.add_reader(self._reading, ready.set)
-            try:
-                await ready.wait()
-            finally:
-                loop.remove_reader(self._reading)
-            piece = os.read(self._reading, 65_536)
-            if not piece:
-                return None
-            self._text += piece
-        line, _, self._text = self._text.partition(b"\n")
-        message: Message = json.loads(line)
-        return message
-
-
-Program: TypeAlias = "Callable[..., Coroutine[Any, Any, None]]"
 
 
 def sabotage(name: str | None) -> AbstractContextManager[None]:
@@ -132,19 +95,6 @@ async def _storm_task(
             return
         tail = done.tail
         number += 1
-
-
-async def insist(
-    storage: Storage, thread: ThreadId, given: Batch, tail: Tail, epoch: int
-) -> Appended:
-    """Append at whatever the tail is: others may have appended to the same thread."""
-    while True:
-        try:
-            return await storage.threads.append(thread, given, expected=tail, epoch=epoch)
-        except AppendConflict as conflict:
-            if conflict.reason != "tail":
-                raise
-            tail = actual_tail(conflict)
 
 
 # --- fairness ------------------------------------------------------------------------------------

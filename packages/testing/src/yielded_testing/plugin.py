@@ -19,7 +19,7 @@ from yielded_testing.clock import VirtualClock
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-pytest.register_assert_rewrite("yielded_testing.suites")
+pytest.register_assert_rewrite("yielded_testing.storm", "yielded_testing.suites")
 
 _RULE_ID: Final = re.compile(r"[A-Z]{3}-\d+")
 _MARKERS: Final = (

@@ -1,4 +1,7 @@
-"""What the tests of the ledger do in processes of their own: found lanes, work on them, race."""
+"""What the tests of the ledger do in processes of their own: found lanes, work on them, race.
+
+A URL finds its adapter by itself, so that these serve every adapter whose stores processes share.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,17 @@ import asyncio
 import random
 from typing import TYPE_CHECKING, Final
 
-from ledger_hand import CLIENT, Hand, receipt_of
-
+from yielded_core.errors import StorageUnavailable
 from yielded_core.ports.work import Admission
 from yielded_core.records.identifiers import IdempotencyKey, ThreadId
-from yielded_storage_sqlite import open_storage
+from yielded_core.storage import open_storage
+from yielded_testing.storm.hand import Hand
+from yielded_testing.storm.operations import CLIENT, receipt_of
 
 if TYPE_CHECKING:
-    from worker_programs import Channel, Program
+    from collections.abc import Sequence
+
+    from yielded_testing.storm.channel import Channel, Program
 
 
 async def ledger_founder(channel: Channel, url: str, lanes: int) -> None:
@@ -28,13 +34,29 @@ async def ledger_founder(channel: Channel, url: str, lanes: int) -> None:
         await asyncio.gather(*(found(lane) for lane in _lanes(lanes)))
 
 
-async def ledger_worker(channel: Channel, url: str, name: str, lanes: int, tasks: int) -> None:
-    """Work on whatever lanes can be claimed, until told to end or killed."""
+async def ledger_worker(
+    channel: Channel,
+    url: str,
+    name: str,
+    lanes: int,
+    tasks: int,
+    lease: Sequence[int],
+    *,
+    outlasts: bool,
+) -> None:
+    """Work on whatever lanes can be claimed, until told to end or killed.
+
+    `lease` is what a lease has at least and at most, in milliseconds. With `outlasts`, whatever the
+    end of the server cuts off is asked again until it is back.
+    """
+    shortest, longest = lease
     ending = asyncio.Event()
+    outlasted = (StorageUnavailable,) if outlasts else ()
     async with open_storage(url) as storage, asyncio.TaskGroup() as group:
         for task in range(tasks):
             own = f"{name}-{task}"
-            hand = Hand(channel.say, storage, own, random.Random(own), ending, _lanes(lanes))
+            hand = Hand(channel.say, storage, own, random.Random(own), outlasted)
+            hand.lease, hand.ending, hand.lanes = (shortest, longest), ending, _lanes(lanes)
             group.create_task(hand.run())
         while await channel.hear() is not None:
             pass

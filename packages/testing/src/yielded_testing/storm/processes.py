@@ -1,7 +1,8 @@
 """Real processes for the tests, forked within milliseconds from one that has loaded everything.
 
 The process of a test has threads and must not fork. So a child process imports the adapter once and
-forks a worker for every request; test and worker talk in lines of JSON over two pipes.
+forks a worker for every request (`forking.py`). Test and worker talk in lines of JSON over two
+pipes.
 """
 
 from __future__ import annotations
@@ -15,21 +16,20 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-Message: TypeAlias = dict[str, Any]
+    from yielded_testing.storm.channel import Message
 
 PATIENCE: Final = 60.0
 """Seconds that a test waits for a line; never part of what a passing test takes."""
-_PROGRAM: Final = Path(__file__).with_name("worker.py")
 
 
 class Worker:
-    """A process that runs one of the programs that `worker.py` knows."""
+    """A process that runs one of the programs that were given to `forking.serve`."""
 
     def __init__(self, pid: int, reading: int, writing: int) -> None:
         self.pid = pid
@@ -120,10 +120,11 @@ class Worker:
 class Processes:
     """The process that forks the workers; a context manager."""
 
-    def __init__(self) -> None:
+    def __init__(self, script: Path) -> None:
+        """Run a script that calls `forking.serve`."""
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._server = subprocess.Popen(
-            [sys.executable, _PROGRAM, str(theirs.fileno())],
+            [sys.executable, script, str(theirs.fileno())],
             pass_fds=(theirs.fileno(),),
             stdin=subprocess.DEVNULL,
         )

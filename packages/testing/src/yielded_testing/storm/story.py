@@ -1,24 +1,22 @@
-"""What processes said about a ledger, and what its file holds, as `ledger_checker.py` compares it.
+"""What processes said about a ledger, and what its store holds, as `checker.py` compares it.
 
-The store is read by sqlite3 and json; that its log is whole is shown by `log_checker.py`.
+That the log of the store is whole is shown by `log_checker.py`.
 """
 
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections import defaultdict
-from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
-from log_checker import StoredBatch, check_store
+from yielded_testing.storm.log_checker import check_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
-Message: TypeAlias = dict[str, Any]
+    from yielded_testing.storm.channel import Message
+    from yielded_testing.storm.log_checker import Query, StoredBatch
 
 
 @dataclass
@@ -26,9 +24,9 @@ class Life:
     """What one process said from its start to its end."""
 
     name: str
-    said: list[Message] = field(default_factory=list[Message])
+    said: list[Message] = field(default_factory=list["Message"])
     killed_at: int | None = None
-    """Milliseconds since the boot at which it was certainly dead, if it was killed."""
+    """When it was certainly dead, if it was killed: milliseconds on the store's clock."""
 
 
 class Row(NamedTuple):
@@ -60,7 +58,7 @@ class Entry(NamedTuple):
 
 @dataclass
 class Store:
-    """What a file holds."""
+    """What a store holds."""
 
     batches: dict[str, dict[str, StoredBatch]]
     rows: dict[str, Row]
@@ -69,8 +67,6 @@ class Store:
     """The epoch of each."""
     entries: dict[str, list[Entry]]
     """The log of each lane."""
-    clock: tuple[int, int]
-    """An instant of the clock since the boot, and the same one of the store's clock."""
 
     def settlements(self) -> dict[str, list[Entry]]:
         """Return the settlement records of each submission."""
@@ -113,10 +109,14 @@ class Story:
         self.begun: dict[str, list[Message]] = defaultdict(list)
         self.done: dict[str, list[Message]] = defaultdict(list)
         self.refused: dict[str, list[Message]] = defaultdict(list)
+        self.lost: dict[str, list[Message]] = defaultdict(list)
+        """What was begun, and its answer lost with the server: it was done or not."""
         self.grants: dict[str, list[Grant]] = defaultdict(list)
         """Those of each lane by epoch, without repeated answers."""
         self.repeated: list[Message] = []
         self._current: dict[str, Grant] = {}
+        self._unheard: set[str] = set()
+        """Attempts that may have been granted what nobody heard of; the next answer tells."""
         for life in lives:
             for message in life.said:
                 self._take(life, message)
@@ -138,6 +138,10 @@ class Story:
         for grants in self.grants.values():
             yield from grants
 
+    def lost_batches(self, operation: str) -> set[tuple[str, str, str]]:
+        """Return the batches of appends or publications whose answer was lost."""
+        return {batch_of(operation, said) for said in self.lost[operation]}
+
     def _take(self, life: Life, message: Message) -> None:
         if "begins" in message:
             self.begun[message["begins"]].append(message)
@@ -145,6 +149,10 @@ class Story:
                 self._current[message["attempt"]].released = True
         elif "refused" in message:
             self.refused[message["refused"]].append(message)
+        elif "lost" in message:
+            self.lost[message["lost"]].append(message)
+            if message["lost"] == "claim":
+                self._unheard.add(message["attempt"])
         elif "done" in message:
             self.done[message["done"]].append(message)
             if message["done"] == "claim" and "epoch" in message:
@@ -154,38 +162,44 @@ class Story:
                 grant.until = max(grant.until, message["expires"])
 
     def _take_grant(self, life: Life, message: Message) -> None:
-        if message["replayed"]:
+        attempt = message["attempt"]
+        heard = self._current.get(attempt)
+        repeats = attempt not in self._unheard or (
+            heard is not None and heard.said["epoch"] == message["epoch"]
+        )
+        if message["replayed"] and repeats:
             self.repeated.append(message)
             return
+        self._unheard.discard(attempt)
         grant = Grant(message, life, message["expires"])
         self.grants[message["lane"]].append(grant)
-        self._current[message["attempt"]] = grant
+        self._current[attempt] = grant
 
 
-def read_store(path: Path) -> Store:
+def batch_of(operation: str, said: Message) -> tuple[str, str, str]:
+    """Return the lane, the name and the producer of the batch that an operation writes."""
+    settlement = operation == "publish"
+    name = f"submission-settlement:{said['submission']}" if settlement else said["batch"]
+    return said["lane"], name, said["attempt"]
+
+
+def read_store(query: Query) -> Store:
     """Read a store after its log was found whole."""
-    batches = check_store(path)
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("BEGIN")
-        rows = connection.execute(
-            "SELECT thread_id, queue_sequence, submission_id, receipt_id, idempotency_key, state,"
-            " input_sequence, settlement_id, outcome, settled_at, abort_at"
-            " FROM yielded_submissions ORDER BY thread_id, queue_sequence"
-        )
-        lanes = connection.execute("SELECT thread_id, epoch FROM yielded_threads")
-        records = connection.execute(
-            "SELECT thread_id, sequence, record_id, wire, batch_id, producer_id, epoch"
-            " FROM yielded_records JOIN yielded_batches AS batch USING (thread_id, generation)"
-            " WHERE sequence BETWEEN first_sequence AND batch.last_sequence"
-            " ORDER BY thread_id, sequence"
-        )
-        entries: dict[str, list[Entry]] = defaultdict(list)
-        for lane, sequence, name, wire, *batch in records:
-            entries[lane].append(Entry(sequence, name, json.loads(wire)["payload"], *batch))
-        return Store(
-            batches,
-            {row[2]: Row(*row) for row in rows},
-            dict(lanes.fetchall()),
-            entries,
-            connection.execute("SELECT boot_clock, instant FROM yielded_clock").fetchone(),
-        )
+    batches = check_log(query)
+    rows = query(
+        "SELECT thread_id, queue_sequence, submission_id, receipt_id, idempotency_key, state,"
+        " input_sequence, settlement_id, outcome, settled_at, abort_at"
+        " FROM yielded_submissions ORDER BY thread_id, queue_sequence"
+    )
+    lanes = query("SELECT thread_id, epoch FROM yielded_threads")
+    records = query(
+        "SELECT thread_id, sequence, record_id, wire, batch_id, producer_id, epoch"
+        " FROM yielded_records JOIN yielded_batches AS batch USING (thread_id, generation)"
+        " WHERE sequence BETWEEN first_sequence AND batch.last_sequence"
+        " ORDER BY thread_id, sequence"
+    )
+    entries: dict[str, list[Entry]] = defaultdict(list)
+    for lane, sequence, name, wire, *batch in records:
+        entries[lane].append(Entry(sequence, name, json.loads(wire)["payload"], *batch))
+    epochs = {str(lane): int(epoch) for lane, epoch in lanes}
+    return Store(batches, {row[2]: Row(*row) for row in rows}, epochs, entries)

@@ -11,14 +11,14 @@ from collections import Counter, defaultdict
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from ledger_story import Entry, Life, Store, Story, read_store
-from log_checker import EMPTY_DIGEST
+from yielded_testing.storm.log_checker import EMPTY_DIGEST
+from yielded_testing.storm.story import Story, batch_of, read_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-    from ledger_story import Message
+    from yielded_testing.storm.log_checker import Query
+    from yielded_testing.storm.story import Entry, Life, Store
 
 
 class Complaint(NamedTuple):
@@ -42,6 +42,10 @@ class Counts(NamedTuple):
     stale_appends: int
     """Refused appends under an epoch that was known to be superseded."""
     stale_publications: int
+    lost_answers: int
+    """Operations that were cut off by the end of the server, and asked again."""
+    lost_after_commit: int
+    """Appends among them that were found committed when they were asked again."""
 
     def __str__(self) -> str:
         return ", ".join(
@@ -56,9 +60,9 @@ class Findings(NamedTuple):
     counts: Counts
 
 
-def check_ledger(path: Path, lives: list[Life]) -> Findings:
+def check_ledger(query: Query, lives: list[Life]) -> Findings:
     """Compare what processes said with a store to which nobody writes, and which owes nothing."""
-    store, story = read_store(path), Story(lives)
+    store, story = read_store(query), Story(lives)
     checks = (
         _check_admissions,
         _check_settlements,
@@ -219,10 +223,10 @@ def _batch_rows(store: Store) -> dict[str, list[Entry]]:
 
 def _check_producers(store: Store, story: Story) -> Iterator[Complaint]:
     """Each batch was begun by its producer, which was granted its epoch unless it owned nothing."""
-    begun = {(said["lane"], said["batch"], said["attempt"]) for said in story.begun["append"]}
+    begun = {batch_of("append", said) for said in story.begun["append"]}
     in_queue: set[tuple[str, str, str]] = set()
     for said in story.begun["publish"]:
-        batch = _settlement_batch(said)
+        batch = batch_of("publish", said)
         begun.add(batch)
         if said["authority"] == "queued-abort":
             in_queue.add(batch)
@@ -233,10 +237,6 @@ def _check_producers(store: Store, story: Story) -> Iterator[Complaint]:
                 yield Complaint("unasked", f"{batch}")
             if batch not in in_queue and entry.epoch not in story.epochs_of[entry.producer]:
                 yield Complaint("producer", f"{entry.producer} had no grant of {entry.epoch}")
-
-
-def _settlement_batch(said: Message) -> tuple[str, str, str]:
-    return said["lane"], f"submission-settlement:{said['submission']}", said["attempt"]
 
 
 # --- order ---------------------------------------------------------------------------------------
@@ -304,18 +304,23 @@ def _check_stale(store: Store, story: Story) -> Iterator[Complaint]:
         for said in story.refused[operation]:
             if said["stale"] and said["code"] != reason:
                 yield Complaint("stale", f"{said} was refused for another reason")
-    held = {
+    held = _stored(store)
+    for operation in ("append", "publish"):
+        lost = story.lost_batches(operation)
+        for said in (*story.begun[operation], *story.refused[operation]):
+            batch = batch_of(operation, said)
+            refused = "refused" in said and batch not in lost
+            if (said["stale"] or refused) and batch in held:
+                yield Complaint("stale", f"{said} left something")
+
+
+def _stored(store: Store) -> set[tuple[str, str, str]]:
+    """Return the lane, the name and the producer of each batch."""
+    return {
         (lane, entry.batch, entry.producer)
         for lane, batches in _batch_rows(store).items()
         for entry in batches
     }
-    for said in (*story.begun["append"], *story.refused["append"]):
-        batch = (said["lane"], said["batch"], said["attempt"])
-        if (said["stale"] or "refused" in said) and batch in held:
-            yield Complaint("stale", f"{said} left something")
-    for said in (*story.begun["publish"], *story.refused["publish"]):
-        if (said["stale"] or "refused" in said) and _settlement_batch(said) in held:
-            yield Complaint("stale", f"{said} left something")
 
 
 def _check_leases(_store: Store, story: Story) -> Iterator[Complaint]:
@@ -329,18 +334,19 @@ def _check_leases(_store: Store, story: Story) -> Iterator[Complaint]:
 
 
 def _count(store: Store, story: Story, lives: list[Life]) -> Counts:
-    boot, instant = store.clock
     takeovers = 0
     for grants in story.grants.values():
         for before, after in pairwise(grants):
             died = before.life.killed_at
             if (
                 died is not None
-                and before.until > instant + died - boot
+                and before.until > died
                 and not before.released
                 and before.said["submission"] == after.said["submission"]
             ):
                 takeovers += 1
+    lost = story.lost_batches("append")
+    found = [said for said in story.done["append"] if batch_of("append", said) in lost]
     return Counts(
         sum(life.killed_at is not None for life in lives),
         len(store.rows),
@@ -351,4 +357,6 @@ def _count(store: Store, story: Story, lives: list[Life]) -> Counts:
         takeovers,
         sum(bool(said["stale"]) for said in story.refused["append"]),
         sum(bool(said["stale"]) for said in story.refused["publish"]),
+        sum(len(said) for said in story.lost.values()),
+        sum(bool(said["replayed"]) for said in found),
     )
