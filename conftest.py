@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import pytest
+from markdown_it import MarkdownIt
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from _pytest.terminal import TerminalReporter
+
+_OPERATIONS: Final = Path(__file__).parent / "docs" / "operations.md"
+
+
+@pytest.fixture(scope="session")
+def documented() -> Callable[[str, str], str]:
+    """Return a function that reads a code block of `docs/operations.md`.
+
+    It takes the language and a line of the block, by which the block is found; there must be one.
+    """
+    tokens = MarkdownIt().parse(_OPERATIONS.read_text(encoding="utf-8"))
+    blocks = [(token.info, token.content) for token in tokens if token.type == "fence"]
+
+    def block(language: str, line: str) -> str:
+        (found,) = [text for info, text in blocks if info == language and line in text.splitlines()]
+        return found
+
+    return block
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -226,6 +226,7 @@ def test_restored_begins_a_new_timeline(cli: Cli, store: str) -> None:
     (before,) = documents(cli("info", "--store", store, "--json"))
     (done,) = documents(cli("restored", "--yes", "--store", store, "--json"))
     assert done["before"] == before["incarnation"] != done["incarnation"]
+    assert done["epochsRaisedBy"] == 2**32
     (tail,) = documents(cli("tail", "chat", "--store", store, "--json"))
     assert tail["epoch"] == 2**32 + 1
 
@@ -235,6 +236,45 @@ def test_restored_begins_a_new_timeline(cli: Cli, store: str) -> None:
                 await storage.threads.materialize(ThreadId("chat"), epoch=2)
 
     asyncio.run(of_the_lost_timeline())
+
+
+@pytest.mark.rule("STO-4")
+def test_restored_says_what_follows(cli: Cli, store: str) -> None:
+    (before,) = documents(cli("info", "--store", store, "--json"))
+    shown = cli("restored", "--yes", "--store", store)
+    (after,) = documents(cli("info", "--store", store, "--json"))
+    first, now, then, *rules = shown.stdout.splitlines()
+    assert first == "A new timeline began: every epoch rose by 4,294,967,296."
+    assert now.split() == ["incarnation", after["incarnation"]]
+    assert then.split() == ["before", before["incarnation"]]
+    subjects = ["History before", "Writers, owners,", "Effects after", "Receipts given"]
+    assert [" ".join(rule.split()[:2]) for rule in rules] == subjects
+
+
+@pytest.mark.rule("STO-4")
+def test_restored_asks_before_it_changes_anything(cli: Cli, store: str) -> None:
+    (before,) = documents(cli("info", "--store", store, "--json"))
+    refused = cli("restored", "--store", store)
+    assert (refused.returncode, refused.stdout) == (3, "")
+    assert "--yes" in refused.stderr
+    assert documents(cli("info", "--store", store, "--json")) == [before]
+
+
+@pytest.mark.rule("STO-4")
+def test_restored_refuses_a_store_that_ends_with_its_process(cli: Cli) -> None:
+    refused = cli("restored", "--yes", "--store", "memory://", "--json")
+    assert (refused.returncode, error(refused)["code"]) == (3, "invalid-argument")
+    assert "ends with its process" in str(error(refused)["message"])
+
+
+@pytest.mark.rule("STO-4")
+def test_a_restored_store_serves_the_demonstration(cli: Cli, store: str) -> None:
+    """New threads begin above the lost epochs, and are taken over like any other."""
+    cli("restored", "--yes", "--store", store)
+    shown = cli("demo", "--store", store)
+    assert shown.returncode == 0, shown.stdout
+    assert "took over (epoch 4294967298)" in shown.stdout
+    assert "(epoch 4294967297) was fenced: FenceRejected" in shown.stdout
 
 
 COMMANDS = [

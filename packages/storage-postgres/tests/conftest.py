@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,6 +43,24 @@ def postgres_url(suite_schemas: list[str], programs: Installation) -> Iterator[s
     """A server for the whole session; tests make schemas of their own in it."""
     with shared_server(programs, suite_schemas) as url:
         yield url
+
+
+@pytest.fixture
+async def client_programs(postgres_url: str, programs: Installation) -> Path:
+    """The folder of `pg_dump` and its like: of the server's version where one is installed."""
+    carried = programs.programs
+    installed = shutil.which("pg_dump")
+    if "YIELDED_POSTGRES_URL" not in os.environ or installed is None:
+        return carried
+    server = make_url(postgres_url).set(query={}).render_as_string(hide_password=False)
+    connection = await connect(server, "public")
+    version = connection.get_server_version().major
+    await connection.close()
+    program = await asyncio.create_subprocess_exec(
+        installed, "--version", stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await program.communicate()
+    return Path(installed).parent if f" {version}.".encode() in said else carried
 
 
 @pytest.fixture

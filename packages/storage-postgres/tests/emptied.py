@@ -1,6 +1,7 @@
 """Stores that are used again and again: emptying one takes a hundredth of what making it does.
 
-What is left is the header; nothing else in a schema outlives the rows, since it has no sequences.
+What is left is the header, as it was at first but for the name of its timeline; nothing else in a
+schema outlives the rows, since it has no sequences.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ async def empty(server: str, schema: str) -> None:
         rows = await connection.fetch(_TABLES, schema)
         if rows:
             await connection.execute(";".join(row[0] for row in rows))
+            await connection.execute("UPDATE yielded_header SET epoch_floor = 0")
     finally:
         await connection.close()
 

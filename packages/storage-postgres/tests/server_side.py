@@ -169,6 +169,17 @@ class Place:
         )
 
 
+@asynccontextmanager
+async def new_database(place: Place) -> AsyncGenerator[str]:
+    """Make an empty database, and lend its URL; it is dropped at the end, whoever is connected."""
+    name = f"test_{uuid4().hex}"
+    await place.run(f"CREATE DATABASE {name} TEMPLATE template0")
+    try:
+        yield make_url(place.server).set(database=name).render_as_string(hide_password=False)
+    finally:
+        await place.run(f"DROP DATABASE {name} WITH (FORCE)")
+
+
 async def connect(server: str, schema: str) -> Raw:
     """Open a connection of an operator whose search path is a schema, there or not."""
     return await asyncpg.connect(server, server_settings={"search_path": schema})

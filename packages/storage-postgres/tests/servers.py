@@ -66,12 +66,13 @@ class Installation:
             os.chown(folder, account.pw_uid, account.pw_gid)
             if not _open_to_all(package):
                 package = _copied(package, folder)
-        self._programs = package / "pginstall" / "bin"
+        self.programs = package / "pginstall" / "bin"
+        """The folder of the server's programs, those of clients such as pg_dump among them."""
 
     def run(self, program: str, *arguments: str) -> None:
         """Run a program of the server to its end."""
         subprocess.run(
-            [self._programs / program, *arguments],
+            [self.programs / program, *arguments],
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

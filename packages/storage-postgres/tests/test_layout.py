@@ -20,7 +20,7 @@ _COLLATIONS = """
     JOIN pg_class t ON t.oid = a.attrelid
     WHERE t.relnamespace = current_schema::regnamespace AND a.attname LIKE '%_id'
 """
-_HEADER = "INSERT INTO yielded_header VALUES ($1, 21, 'format', '{}', 'incarnation', 0)"
+_HEADER = "INSERT INTO yielded_header VALUES ($1, 21, 'format', '{}', 'incarnation', 0, 0)"
 _THREAD = """
 INSERT INTO yielded_threads
   (thread_id, generation, epoch, tail_sequence, tail_digest, indexed_through, fact_revision,

@@ -64,7 +64,11 @@ class Storage(Protocol):
         ...
 
     async def new_incarnation(self) -> str:
-        """Start a new timeline after a restore: every epoch rises by 2^32 (STO-4)."""
+        """Start a new timeline after a restore: every epoch rises by 2^32 (STO-4).
+
+        That of a thread that is still to begin rises too. Returns the new incarnation. Raises
+        InvalidIdentifier, and changes nothing, where an epoch cannot rise.
+        """
         ...
 
     async def __aenter__(self) -> Self:

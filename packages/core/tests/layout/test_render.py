@@ -119,7 +119,7 @@ def test_every_key_but_the_header_leads_with_the_thread(database: sqlite3.Connec
 @pytest.mark.parametrize(
     ("statement", "constraint"),
     [
-        ("yielded_header VALUES (2, 21, 'f', '{}', 'i', 0)", "yielded_header_singleton"),
+        ("yielded_header VALUES (2, 21, 'f', '{}', 'i', 0, 0)", "yielded_header_singleton"),
         (
             f"yielded_threads {THREAD} VALUES ('t', 0, 1, 0, x'00', 0, 0, 0, 0)",
             "yielded_threads_tail",

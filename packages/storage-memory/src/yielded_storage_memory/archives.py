@@ -180,7 +180,12 @@ class MemoryArchives:
             destination, tombstone = self._destination(thread)
             work = self._accepted_work(thread)
             tail = decide_publish(
-                staged.archive, staged.log.tail, destination, tombstone, accepted_work=work
+                staged.archive,
+                staged.log.tail,
+                destination,
+                tombstone,
+                accepted_work=work,
+                floor=self._store.epoch_floor,
             )
             self._store.threads[thread] = Thread(tail.epoch, staged.log)
             if staged.work.places:

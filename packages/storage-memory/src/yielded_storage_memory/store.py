@@ -37,6 +37,7 @@ class Store:
     def __init__(self, clock: Callable[[], int] | None = None) -> None:
         self.lifecycle = Lifecycle()
         self.incarnation = uuid.uuid4().hex
+        self.epoch_floor = 0
         self.threads: dict[ThreadId, Thread] = {}
         self.tombstones: dict[ThreadId, Tombstone] = {}
         self.imports: dict[ThreadId, StagedImport] = {}
@@ -150,6 +151,7 @@ class MemoryStorage:
         """Start a new timeline: every epoch rises by 2^32 (STO-4)."""
         with self._store.operation():
             epochs = {name: leap(thread.epoch) for name, thread in self._store.threads.items()}
+            self._store.epoch_floor = leap(self._store.epoch_floor)
             for name, epoch in epochs.items():
                 self._store.threads[name].epoch = epoch
                 self._store.lanes.end_ownership(name, self._store.clock.moment().store)

@@ -9,7 +9,7 @@ from yielded_core.log import reads
 from yielded_core.log.append import decide_materialize
 from yielded_core.log.offsets import offset_prefix, sequence_of
 from yielded_core.log.prepared import prepare_batch
-from yielded_core.log.retention import check_deletable
+from yielded_core.log.retention import check_deletable, first_epoch
 from yielded_core.ports.values import (
     CapturedThread,
     IndexState,
@@ -46,7 +46,8 @@ class MemoryThreads(MemoryReader):
             found = self._store.find(thread)
             if found is None:
                 decide_materialize(thread, None, epoch)
-                found = self._store.threads[thread] = Thread(epoch)
+                begins = first_epoch(epoch, self._store.epoch_floor)
+                found = self._store.threads[thread] = Thread(begins)
                 lane = self._store.lanes.rows.get(thread)
                 found.fact_revision = 0 if lane is None else lane.fact_revision
             elif decide_materialize(thread, found.epoch, epoch):

@@ -52,7 +52,7 @@ async def create_layout(
     header = Header(LAYOUT_VERSION, RECORD_FORMAT, options_of(partitions), incarnation, created_at)
     await connection.exec_driver_sql(
         f'INSERT INTO "{schema}".{HEADER_TABLE} (singleton, layout_version, record_format,'
-        " options, incarnation, created_at) VALUES (1, $1, $2, $3, $4, $5)",
+        " options, incarnation, created_at, epoch_floor) VALUES (1, $1, $2, $3, $4, $5, 0)",
         (
             header.layout_version,
             header.record_format,

@@ -93,7 +93,7 @@ def create_layout(
     header = Header(LAYOUT_VERSION, RECORD_FORMAT, DEFAULT_OPTIONS, incarnation, created_at)
     connection.execute(
         "INSERT INTO yielded_header (singleton, layout_version, record_format, options,"
-        " incarnation, created_at) VALUES (1, ?, ?, ?, ?, ?)",
+        " incarnation, created_at, epoch_floor) VALUES (1, ?, ?, ?, ?, ?, 0)",
         (
             header.layout_version,
             header.record_format,

@@ -25,6 +25,7 @@ CREATE TABLE yielded_header (
   options TEXT NOT NULL, -- canonical JSON: the variant of the layout
   incarnation TEXT NOT NULL, -- changes when the store is restored from a backup
   created_at BIGINT NOT NULL,
+  epoch_floor BIGINT NOT NULL, -- added to the epoch that a thread begins at; each restore raises it
   CONSTRAINT yielded_header_key PRIMARY KEY (singleton),
   CONSTRAINT yielded_header_singleton CHECK (singleton = 1)
 );

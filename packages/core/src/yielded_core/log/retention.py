@@ -125,14 +125,16 @@ def decide_publish(
     tombstone: Tail | None,
     *,
     accepted_work: bool,
+    floor: int,
 ) -> ThreadTail:
-    """Return the tail that a completely staged import gives its thread (ARC-4)."""
+    """Return the tail that a completely staged import gives its thread (ARC-4, STO-4)."""
     thread = archive.thread_id
     check_destination(thread, destination, tombstone, accepted_work=accepted_work)
     if staged != archive.tail:
         detail = f"staged through {staged.sequence} of {archive.sequence}"
         raise ImportRefused(thread, "not-complete", detail)
-    epoch = max(archive.epoch, destination.epoch if destination else 0)
+    begins = first_epoch(archive.epoch, floor)
+    epoch = max(begins, destination.epoch if destination else 0)
     return ThreadTail(thread, archive.sequence, archive.digest, epoch)
 
 
@@ -146,6 +148,19 @@ def check_deletable(thread: ThreadId, open_handoffs: int, *, owes_work: bool) ->
 
 def leap(epoch: int) -> int:
     """Return an epoch of the timeline after a restore (STO-4)."""
-    if epoch + RESTORE_LEAP > LAST_EPOCH:
+    return _raised(epoch, RESTORE_LEAP)
+
+
+def first_epoch(epoch: int, floor: int) -> int:
+    """Return the epoch that a thread begins at, above those of every lost timeline (STO-4).
+
+    `floor` is what the restores of the store raised every epoch by. A thread that the backup did
+    not know begins as high as if it had been there, or its lost epochs would be granted again.
+    """
+    return _raised(epoch, floor)
+
+
+def _raised(epoch: int, by: int) -> int:
+    if epoch + by > LAST_EPOCH:
         raise InvalidIdentifier("epoch", "no epoch is left after a restore")
-    return epoch + RESTORE_LEAP
+    return epoch + by

@@ -121,7 +121,8 @@ class ThreadStore(ThreadReader, Protocol):
     async def materialize(self, thread: ThreadId, *, epoch: int) -> ThreadTail:
         """Register a thread at a producer epoch, or take it over at a higher one (LOG-1).
 
-        Raises FenceRejected for a lower epoch.
+        Write with the epoch of the answer: a new thread of a restored store begins at `epoch` and
+        2^32 more for each restore (STO-4). Raises FenceRejected for a lower epoch.
         """
         ...
 
@@ -245,8 +246,8 @@ class ArchiveStore(Protocol):
     async def publish_import(self, thread: ThreadId) -> ThreadTail:
         """Make a completely staged import visible in one transaction, its lane included (ARC-4).
 
-        The epoch is the archive's, or the destination's where that is higher. The lane has no owner
-        and no lease.
+        The epoch is the archive's, counted as that of a new thread (STO-4), or the destination's
+        where that is higher. The lane has no owner and no lease.
 
         Raises ImportRefused: `not-complete`, `destination-not-empty`, `discarded`.
         """

@@ -15,6 +15,7 @@ from yielded_core.records.identifiers import Digest
 from yielded_core.sql import log_statements as sql
 from yielded_core.sql.ledger_statements import COUNT_FACTS, HAS_LANE, STAGED_WORK
 from yielded_core.sql.log_writes import (
+    epoch_floor,
     find_thread,
     find_tombstone,
     held_of,
@@ -109,7 +110,14 @@ def publish_import(
     destination = find_thread(connection, thread)
     tombstone = find_tombstone(connection, thread)
     work = _accepted_work(connection, thread)
-    tail = decide_publish(found[1], state.tail, destination, tombstone, accepted_work=work)
+    tail = decide_publish(
+        found[1],
+        state.tail,
+        destination,
+        tombstone,
+        accepted_work=work,
+        floor=epoch_floor(connection),
+    )
     if destination is not None:
         connection.execute(sql.INSERT_GARBAGE, (thread, destination.generation))
     connection.execute(

@@ -219,6 +219,9 @@ ON CONFLICT (thread_id, generation, through_sequence) DO UPDATE SET
 # --- the store ---
 
 INCARNATION: Final = "SELECT incarnation FROM yielded_header WHERE singleton = 1"
-SET_INCARNATION: Final = "UPDATE yielded_header SET incarnation = ? WHERE singleton = 1"
+SET_INCARNATION: Final = """
+UPDATE yielded_header SET incarnation = ?, epoch_floor = ? WHERE singleton = 1
+"""
+EPOCH_FLOOR: Final = "SELECT epoch_floor FROM yielded_header WHERE singleton = 1"
 HIGHEST_EPOCH: Final = "SELECT coalesce(max(epoch), 0) FROM yielded_threads"
 RAISE_EPOCHS: Final = "UPDATE yielded_threads SET epoch = epoch + ? WHERE epoch > 0"

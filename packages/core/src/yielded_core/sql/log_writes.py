@@ -22,6 +22,7 @@ from yielded_core.log.append import (
 )
 from yielded_core.log.facts import facts_of
 from yielded_core.log.progress import RunProgress, advance_runs, check_handoffs, runs_of
+from yielded_core.log.retention import first_epoch
 from yielded_core.ports.values import Appended, Tail, ThreadTail
 from yielded_core.records.identifiers import Digest, RecordId
 from yielded_core.sql import log_statements as sql
@@ -64,6 +65,12 @@ def live_thread(connection: Session, thread: ThreadId) -> ThreadState:
     return require_live(thread, None, find_tombstone(connection, thread))
 
 
+def epoch_floor(connection: Session) -> int:
+    """Return what the restores of the store raised every epoch by (STO-4)."""
+    (floor,) = connection.execute(sql.EPOCH_FLOOR).fetchone()
+    return floor
+
+
 def materialize(connection: Session, thread: ThreadId, epoch: int, clock: Clock) -> ThreadTail:
     """Register a thread, or take it over at a higher epoch (LOG-1)."""
     state = find_thread(connection, thread)
@@ -72,8 +79,9 @@ def materialize(connection: Session, thread: ThreadId, epoch: int, clock: Clock)
         if tombstone is not None:
             require_live(thread, None, tombstone)
         decide_materialize(thread, None, epoch)
-        connection.execute(sql.INSERT_THREAD, (thread, epoch, EMPTY_TAIL))
-        return ThreadTail(thread, 0, EMPTY_TAIL_DIGEST, epoch)
+        begins = first_epoch(epoch, epoch_floor(connection))
+        connection.execute(sql.INSERT_THREAD, (thread, begins, EMPTY_TAIL))
+        return ThreadTail(thread, 0, EMPTY_TAIL_DIGEST, begins)
     if decide_materialize(thread, state.epoch, epoch):
         connection.execute(sql.SET_EPOCH, (epoch, thread))
         now = clock.moment(connection.execute, writing=True).store

@@ -26,6 +26,7 @@ from yielded_core.sql import log_statements as sql
 from yielded_core.sql.chunks import chunk_lines, pack_chunks
 from yielded_core.sql.ledger_statements import ALL_TAKEN_OVER, OWES_WORK
 from yielded_core.sql.log_writes import (
+    epoch_floor,
     find_thread,
     find_tombstone,
     live_thread,
@@ -234,10 +235,11 @@ def save_checkpoint(connection: Session, checkpoint: Checkpoint, text: bytes) ->
 
 
 def new_incarnation(connection: Session, incarnation: str, clock: Clock) -> None:
-    """Begin a new timeline: every epoch rises by 2^32 (STO-4)."""
+    """Begin a new timeline: every epoch rises by 2^32, those still to begin too (STO-4)."""
     (highest,) = connection.execute(sql.HIGHEST_EPOCH).fetchone()
     leap(highest)
+    floor = leap(epoch_floor(connection))
     connection.execute(sql.RAISE_EPOCHS, (RESTORE_LEAP,))
     now = clock.moment(connection.execute, writing=True).store
     connection.execute(ALL_TAKEN_OVER, {"now": now})
-    connection.execute(sql.SET_INCARNATION, (incarnation,))
+    connection.execute(sql.SET_INCARNATION, (incarnation, floor))

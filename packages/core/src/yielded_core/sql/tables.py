@@ -21,6 +21,7 @@ header: Final = _table(
     options=Text,
     incarnation=Text,
     created_at=BigInteger,
+    epoch_floor=BigInteger,
 )
 threads: Final = _table(
     "yielded_threads",

@@ -67,6 +67,11 @@ def _one_step(_right: object) -> Callable[[int], int]:
     return lambda epoch: epoch + 1
 
 
+def _from_the_bottom(_right: object) -> Callable[[int, int], int]:
+    """A thread that a backup did not know begins at the epoch that its lost writers have."""
+    return lambda epoch, _floor: epoch
+
+
 def _timeless(right: Callable[[str, str], str]) -> Callable[[str, str], str]:
     """Offsets do not carry the incarnation of the store."""
     return lambda _incarnation, thread: right("", thread)
@@ -84,6 +89,12 @@ SABOTEURS: Final = (
         ("STO-4",),
         "test_a_new_timeline_raises_every_epoch",
         WrongRule(retention, "leap", _one_step),
+    ),
+    Saboteur(
+        "new-threads-at-lost-epochs",
+        ("STO-4",),
+        "test_a_thread_begins_above_every_lost_timeline",
+        WrongRule(retention, "first_epoch", _from_the_bottom),
     ),
     Saboteur(
         "offsets-without-incarnation",

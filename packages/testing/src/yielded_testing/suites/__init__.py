@@ -3,7 +3,7 @@
 `storage` is an open storage of a fresh store, which follows the frozen `clock` of the pytest
 plugin. Some cases also take `open_again`, a function that returns another storage, not yet opened:
 of the same store where it outlives a storage, of another one elsewhere; it follows the clock that
-the function is given, else those of the machine.
+the function is given, else those of the machine. BackupSuite takes `backups` besides.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from yielded_testing.suites.append import AppendCases, MaterializeCases
 from yielded_testing.suites.archive_facts import ArchivedFactCases
 from yielded_testing.suites.archive_staging import StagedWorkCases
 from yielded_testing.suites.archive_work import RestoredWorkCases
+from yielded_testing.suites.backups import BackupSuite
 from yielded_testing.suites.cancellation import CancellationCases
 from yielded_testing.suites.checkpoints import CheckpointSuite
 from yielded_testing.suites.durable import DurableSuite
@@ -69,6 +70,7 @@ from yielded_testing.suites.transfer import ExportCases, FileCases, VerifyCases
 from yielded_testing.suites.values import IdentityValueCases, ValueCases
 
 __all__ = [
+    "BackupSuite",
     "CheckpointSuite",
     "DurableLedgerSuite",
     "DurableSuite",

@@ -177,7 +177,7 @@ class Writer:
     async def begin(storage: Storage, thread: ThreadId = THREAD, epoch: int = 1) -> Writer:
         """Materialize a thread, or take it over, and write at its tail."""
         at = await storage.threads.materialize(thread, epoch=epoch)
-        return Writer(storage, thread, epoch, at.tail)
+        return Writer(storage, thread, at.epoch, at.tail)
 
     async def append(self, *records: Record, batch_id: str | None = None) -> Appended:
         """Append records as one batch, called `batch-` and its first sequence by default."""

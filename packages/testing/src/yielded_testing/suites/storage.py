@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -18,6 +19,7 @@ from yielded_core.errors import (
     YieldedError,
 )
 from yielded_core.ports.values import ThreadTail
+from yielded_core.records.identifiers import ThreadId
 from yielded_core.transfer.verify import verify_thread
 from yielded_testing.suites.builders import EMPTY, OTHER, THREAD, Writer, batch, note
 from yielded_testing.suites.imports import staged
@@ -224,6 +226,31 @@ class StorageSuite:
         writer = await Writer.begin(storage, THREAD, epoch=3 + LEAP)
         await writer.append(note("next"))
         assert (await verify_thread(storage, THREAD)).ok
+
+    @pytest.mark.rule("STO-4", "LOG-1")
+    async def test_a_thread_begins_above_every_lost_timeline(self, storage: Storage) -> None:
+        """Whatever epoch it is given: the lost timeline may have written the same thread."""
+        for restores in (1, 2):
+            await storage.new_incarnation()
+            thread = ThreadId(f"after-{restores}")
+            begun = await storage.threads.materialize(thread, epoch=3)
+            assert begun == ThreadTail(thread, 0, EMPTY.digest, 3 + restores * LEAP)
+            assert await storage.threads.tail(thread) == begun
+            lost = storage.threads.append(thread, batch("b", note("n")), expected=EMPTY, epoch=3)
+            assert (await refused(FenceRejected, lost)).actual == begun.epoch
+            again = storage.threads.materialize(thread, epoch=3)
+            assert (await refused(FenceRejected, again)).actual == begun.epoch
+            assert await storage.threads.materialize(thread, epoch=begun.epoch) == begun
+            await Writer(storage, thread, begun.epoch).fill(1)
+
+    @pytest.mark.rule("STO-4", "ARC-4")
+    async def test_an_import_begins_above_every_lost_timeline(self, storage: Storage) -> None:
+        """Whether it was staged before the restore or after it."""
+        archive, _ = await staged(storage)
+        await storage.new_incarnation()
+        published = await storage.archives.publish_import(OTHER)
+        assert published == replace(archive, epoch=archive.epoch + LEAP)
+        assert await storage.threads.tail(OTHER) == published
 
     @pytest.mark.rule("STO-4", "LOG-9", "ARC-2")
     async def test_positions_of_the_old_timeline_are_refused(self, storage: Storage) -> None:

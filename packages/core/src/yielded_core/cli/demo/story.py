@@ -81,7 +81,7 @@ class Story:
         if killed.inside is None:
             return
         yield asyncio.run(self._reopened(killed.inside))
-        finished = second.finish(replace(self.order, epoch=2), self._lines)
+        finished = second.finish(replace(self.order, epoch=self._next_epoch), self._lines)
         yield asyncio.run(self._taken_over(finished))
         yield asyncio.run(self._fenced(killed))
         original = asyncio.run(_verified(self.url, self.order.thread))
@@ -139,6 +139,7 @@ class Story:
         append = self._plan.appends[inside - 1]
         async with open_storage(self.url) as storage:
             tail = await storage.threads.tail(self.order.thread)
+            self.order = replace(self.order, epoch=tail.epoch)  # higher in a restored store
             there: list[RecordId] = []
             for encoded in append.records:
                 try:
@@ -173,8 +174,9 @@ class Story:
         return Step(
             "take-over",
             ok=ok,
-            text=f"Process {finished.pid} took over (epoch 2): {finished.found} found, "
-            f"{finished.appended} appended, {'no gap, no repeat' if ok else 'the log is wrong'}",
+            text=f"Process {finished.pid} took over (epoch {self._next_epoch}): "
+            f"{finished.found} found, {finished.appended} appended, "
+            f"{'no gap, no repeat' if ok else 'the log is wrong'}",
             facts={
                 "process": finished.pid,
                 "found": finished.found,
@@ -226,6 +228,10 @@ class Story:
             "into a new store",
             facts={"pages": pages, "bytes": size, "sequence": imported.sequence},
         )
+
+    @property
+    def _next_epoch(self) -> int:
+        return self.order.epoch + 1
 
     def _ended(self, append: int) -> int:
         return self._plan.ends[append - 1] if append else 0

@@ -62,7 +62,7 @@ async def _write(storage: Storage, order: Order, plan: Plan) -> int:
         for number in range(max(committed, 1), len(plan.appends) + 1):
             _tell(event="begin", append=number)
             appended = await storage.threads.append(
-                order.thread, plan.appends[number - 1], expected=expected, epoch=order.epoch
+                order.thread, plan.appends[number - 1], expected=expected, epoch=found.epoch
             )
             _tell(event="done", append=number, replayed=appended.replayed)
             expected = appended.tail

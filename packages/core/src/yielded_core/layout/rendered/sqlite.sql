@@ -7,6 +7,7 @@ CREATE TABLE yielded_header (
   options TEXT NOT NULL,
   incarnation TEXT NOT NULL,
   created_at INTEGER NOT NULL,
+  epoch_floor INTEGER NOT NULL,
   CONSTRAINT yielded_header_key PRIMARY KEY (singleton),
   CONSTRAINT yielded_header_singleton CHECK (singleton = 1)
 ) STRICT;

@@ -46,12 +46,13 @@ def materialize(world: World, thread: ThreadId, epoch: int) -> ThreadTail:
         raise FenceRejected(thread, queue.epoch, epoch)
     if epoch > queue.epoch:
         queue.end_ownership(world.now)
-        queue.epoch = epoch
+        queue.epoch = epoch if queue.epoch else world.restores * 2**32 + epoch
     return ThreadTail(thread, queue.tail.sequence, queue.tail.digest, queue.epoch)
 
 
 def new_incarnation(world: World) -> None:
     """Raise every epoch by 2^32, which ends every ownership."""
+    world.restores += 1
     for queue in world.queues.values():
         if queue.epoch:
             queue.end_ownership(world.now)

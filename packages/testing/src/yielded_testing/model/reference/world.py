@@ -298,6 +298,8 @@ class World:
     """The ids of the newest admission, which the adapter chose."""
     tokens: list[OwnershipToken] = field(default_factory=list["OwnershipToken"])
     """Every token that was granted something."""
+    restores: int = 0
+    """How many timelines began after the first one."""
 
     def named(self, name: str) -> tuple[ThreadId, SubmissionId]:
         """Return the thread and the submission that `a2` stands for: the second of lane `a`."""
@@ -328,7 +330,7 @@ class World:
         queues = (
             (queue.epoch, len(queue.log), queue.ledger_state()) for queue in self.queues.values()
         )
-        return (self.now, *queues)
+        return (self.now, self.restores, *queues)
 
     def settle_queues(self) -> None:
         """Bring up to date since when each head is claimable; called after every command."""
