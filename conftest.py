@@ -1,4 +1,7 @@
-"""A skipped test fails the run in CI: what was not run shows nothing about durability."""
+"""What holds for every run: whether workers share the tests, what a report ends with, no skips.
+
+A skipped test fails the run in CI: what was not run shows nothing about durability.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +37,38 @@ def documented() -> Callable[[str, str], str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Watch for skips and expected failures where the environment variable `CI` is `true`."""
+    """Name the servers of a run; where `CI` is `true`, watch for skips and expected failures."""
+    config.pluginmanager.register(_Servers())
     if os.environ.get("CI") == "true":
         config.pluginmanager.register(_SkipWatch())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Run in one process what prints, what was named test by test, and what `-m` asks for.
+
+    Tests behind `-m` measure times, or build what all of them use. None leaves it to the cores.
+    """
+    prints = config.option.capture == "no"
+    named = all("::" in argument for argument in config.args)
+    asked_for = f"-m={config.option.markexpr}" not in config.getini("addopts")
+    return 0 if prints or named or asked_for else None
+
+
+class _Servers:
+    """Says at the end which database servers the tests ran on, as their reports tell."""
+
+    def __init__(self) -> None:
+        self._names: dict[object, None] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._names.update(
+            (value, None) for key, value in report.user_properties if key == "server"
+        )
+
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        for name in self._names:
+            terminalreporter.line(f"tests ran on {name}")
 
 
 class _SkipWatch:

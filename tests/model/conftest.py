@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,7 +15,7 @@ TESTS: Final = Path(__file__).parents[2] / "packages" / "storage-postgres" / "te
 sys.path.insert(0, str(TESTS))  # the server, and what empties a store
 
 from emptied import FolderStores  # noqa: E402
-from servers import installation, shared_server  # noqa: E402
+from server_choice import chosen, drop, running  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,5 +24,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def postgres_stores() -> Iterator[FolderStores]:
     schema = f"model_{uuid4().hex}"
-    with installation() as programs, shared_server(programs, [schema]) as url:
-        yield FolderStores(url, schema)
+    with running(chosen(os.environ)) as server:
+        yield FolderStores(server.url, schema)
+        if "YIELDED_POSTGRES_URL" in os.environ:
+            asyncio.run(drop(server.url, [schema]))

@@ -26,14 +26,20 @@ SKIPS: Final = {
 }
 
 
-def run_pytest(folder: Path, source: str, *, ci: str) -> subprocess.CompletedProcess[str]:
+WORKERS: Final = ("-p", "xdist", "-n1")
+"""Options that let another process run the tests."""
+
+
+def run_pytest(
+    folder: Path, source: str, *options: str, ci: str
+) -> subprocess.CompletedProcess[str]:
     """Run a passing test and the given module under the project's own conftest."""
     shutil.copy(CONFTEST, folder)
     (folder / "test_passes.py").write_text(PASSES)
     (folder / "test_other.py").write_text(source)
     (folder / "pytest.ini").write_text("[pytest]\n")
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, str(folder)],
         cwd=folder,
         env={**os.environ, "CI": ci, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
@@ -42,17 +48,22 @@ def run_pytest(folder: Path, source: str, *, ci: str) -> subprocess.CompletedPro
     )
 
 
+@pytest.mark.parametrize("workers", [(), WORKERS])
 @pytest.mark.parametrize("kind", SKIPS)
-def test_a_skip_fails_the_run_in_ci(tmp_path: Path, kind: str) -> None:
-    answer = run_pytest(tmp_path, SKIPS[kind], ci="true")
+def test_a_skip_fails_the_run_in_ci(tmp_path: Path, kind: str, workers: tuple[str, ...]) -> None:
+    answer = run_pytest(tmp_path, SKIPS[kind], *workers, ci="true")
     assert answer.returncode == pytest.ExitCode.TESTS_FAILED
     assert "skipped tests fail this run" in answer.stdout
     assert "test_other.py" in answer.stdout.partition("skipped tests fail this run")[2]
 
 
-def test_a_skip_passes_elsewhere(tmp_path: Path) -> None:
-    assert run_pytest(tmp_path, SKIPS["marker"], ci="").returncode == pytest.ExitCode.OK
+@pytest.mark.parametrize("workers", [(), WORKERS])
+def test_a_skip_passes_elsewhere(tmp_path: Path, workers: tuple[str, ...]) -> None:
+    answer = run_pytest(tmp_path, SKIPS["marker"], *workers, ci="")
+    assert answer.returncode == pytest.ExitCode.OK
 
 
-def test_a_run_without_skips_passes_in_ci(tmp_path: Path) -> None:
-    assert run_pytest(tmp_path, PASSES, ci="true").returncode == pytest.ExitCode.OK
+@pytest.mark.parametrize("workers", [(), WORKERS])
+def test_a_run_without_skips_passes_in_ci(tmp_path: Path, workers: tuple[str, ...]) -> None:
+    answer = run_pytest(tmp_path, PASSES, *workers, ci="true")
+    assert answer.returncode == pytest.ExitCode.OK

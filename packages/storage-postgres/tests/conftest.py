@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 import pytest
@@ -16,13 +16,29 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 sys.path.insert(0, str(Path(__file__).parent))  # the helpers beside the tests
 
+from server_choice import chosen, drop, running
 from server_side import Place, connect
-from servers import Installation, installation, shared_server
+from servers import Installation, installation
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Generator, Iterator
 
+    from server_choice import Server
     from sqlalchemy.ext.asyncio import AsyncConnection
+
+
+_SERVER: Final = pytest.StashKey[str]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note in each report on which server the test ran; the project's conftest tells of all."""
+    report = yield
+    if _SERVER in item.config.stash:
+        report.user_properties.append(("server", item.config.stash[_SERVER]))
+    return report
 
 
 @pytest.fixture(scope="session")
@@ -39,10 +55,19 @@ def programs() -> Iterator[Installation]:
 
 
 @pytest.fixture(scope="session")
-def postgres_url(suite_schemas: list[str], programs: Installation) -> Iterator[str]:
-    """A server for the whole session; tests make schemas of their own in it."""
-    with shared_server(programs, suite_schemas) as url:
-        yield url
+def server_of_tests(pytestconfig: pytest.Config) -> Iterator[Server]:
+    """The server that the tests of a process share."""
+    with running(chosen(os.environ)) as found:
+        pytestconfig.stash[_SERVER] = found.name
+        yield found
+
+
+@pytest.fixture(scope="session")
+def postgres_url(server_of_tests: Server, suite_schemas: list[str]) -> Iterator[str]:
+    """Where that server is; tests make schemas of their own in it."""
+    yield server_of_tests.url
+    if "YIELDED_POSTGRES_URL" in os.environ:
+        asyncio.run(drop(server_of_tests.url, suite_schemas))
 
 
 @pytest.fixture

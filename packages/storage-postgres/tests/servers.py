@@ -5,7 +5,6 @@ Every server and everything that it made is gone when its `with` block ends, how
 
 from __future__ import annotations
 
-import asyncio
 import os
 import pwd
 import random
@@ -21,9 +20,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Final
-
-from server_side import connect
-from sqlalchemy import make_url
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -198,31 +194,6 @@ def running(programs: Installation, *settings: str, name: str = "server") -> Gen
     finally:
         server.kill()
         shutil.rmtree(server.data)
-
-
-@contextmanager
-def shared_server(programs: Installation, schemas: Iterable[str]) -> Generator[str]:
-    """Lend the URL of the server that YIELDED_POSTGRES_URL names, or else of one of our own.
-
-    At the end `schemas` are dropped from a server that goes on.
-    """
-    given = os.environ.get("YIELDED_POSTGRES_URL")
-    if given:
-        yield given
-        asyncio.run(_drop(given, schemas))
-        return
-    with running(programs, *THROWN_AWAY, name="shared") as server:
-        yield server.url()
-
-
-async def _drop(url: str, schemas: Iterable[str]) -> None:
-    server = make_url(url).set(query={}).render_as_string(hide_password=False)
-    connection = await connect(server, "dropping")
-    try:
-        for schema in schemas:
-            await connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
-    finally:
-        await connection.close()
 
 
 class Pair:

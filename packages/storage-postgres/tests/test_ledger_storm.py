@@ -39,7 +39,7 @@ RULES: Final = pytest.mark.rule(
 
 @pytest.fixture
 def workers() -> Iterator[Workers]:
-    with Processes(Path(__file__).with_name("worker.py")) as processes:
+    with Processes(Path(__file__).with_name("storm_worker.py")) as processes:
         started = Workers(processes)
         yield started
         started.release()

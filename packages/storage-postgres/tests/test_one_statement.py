@@ -10,8 +10,8 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from saboteurs import SABOTEURS, applied
 from server_side import outcome, until
+from statement_saboteurs import SABOTEURS, applied
 
 from yielded_core.errors import AppendConflict, FenceRejected, OwnershipLost
 from yielded_core.ledger.transitions import ALL, Facts, step

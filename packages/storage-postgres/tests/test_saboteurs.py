@@ -1,7 +1,7 @@
 """The saboteurs of the test kit, each a wrong PostgreSQL adapter that a case of its rule finds.
 
 A mistake in a rule shows where the rule is asked, which is in transactions: here no operation is
-committed by a statement of its own. Those have saboteurs of their own (`saboteurs.py`).
+committed by a statement of its own. Those have saboteurs of their own (`statement_saboteurs.py`).
 """
 
 from __future__ import annotations

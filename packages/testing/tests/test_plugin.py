@@ -32,6 +32,8 @@ def test_three() -> None:
 def test_four() -> None:
     pytest.skip("proves no rule")
 """
+WORKERS: Final = ("-p", "xdist", "-n2")
+"""Options that let two processes share the tests."""
 
 
 def run_pytest(
@@ -58,8 +60,11 @@ def report_of(folder: Path, *options: str, ci: str = "") -> dict[str, Any]:
     return found
 
 
-def test_the_report_gives_rules_with_tests_and_outcomes(tmp_path: Path) -> None:
-    assert report_of(tmp_path) == {
+@pytest.mark.parametrize("options", [(), WORKERS])
+def test_the_report_gives_rules_with_tests_and_outcomes(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    assert report_of(tmp_path, *options) == {
         "rules": {
             "LOG-4": {
                 "test_it.py::test_one": "passed",
@@ -77,13 +82,22 @@ def test_the_report_of_a_collection_runs_nothing(tmp_path: Path) -> None:
     assert found["rules"]["STO-3"] == {"test_it.py::test_three": "collected"}
 
 
+def test_the_report_of_workers_names_what_was_not_run(tmp_path: Path) -> None:
+    found = report_of(tmp_path, *WORKERS, "--maxfail=1")
+    assert list(found["rules"]) == ["LOG-4", "LOG-5", "STO-3"]
+    assert found["rules"]["LOG-4"]["test_it.py::test_two[2]"] == "failed"
+
+
 def test_deselected_tests_are_not_reported(tmp_path: Path) -> None:
     assert list(report_of(tmp_path, "-k", "test_one")["rules"]) == ["LOG-4", "LOG-5"]
 
 
+@pytest.mark.parametrize("workers", [(), WORKERS])
 @pytest.mark.parametrize(("option", "ci"), [("--no-skips", ""), ("-rs", "true")])
-def test_a_skipped_proof_fails(tmp_path: Path, option: str, ci: str) -> None:
-    answer = run_pytest(tmp_path, TESTS, option, "-k", "three or four", ci=ci)
+def test_a_skipped_proof_fails(
+    tmp_path: Path, option: str, ci: str, workers: tuple[str, ...]
+) -> None:
+    answer = run_pytest(tmp_path, TESTS, option, *workers, "-k", "three or four", ci=ci)
     assert answer.returncode == pytest.ExitCode.TESTS_FAILED
     assert "1 failed, 1 skipped" in answer.stdout
     assert "does not prove STO-3" in answer.stdout
@@ -95,9 +109,22 @@ def test_a_skip_is_a_skip_otherwise(tmp_path: Path) -> None:
     assert "2 skipped" in answer.stdout
 
 
-@pytest.mark.parametrize("arguments", ['"LOG4"', '"log-4"', '"LOG-4, LOG-5"', "4", ""])
-def test_what_is_no_rule_id_stops_the_session(tmp_path: Path, arguments: str) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "workers"),
+    [
+        ('"LOG4"', ()),
+        ('"LOG4"', WORKERS),
+        ('"log-4"', ()),
+        ('"LOG-4, LOG-5"', ()),
+        ("4", ()),
+        ("", ()),
+    ],
+)
+def test_what_is_no_rule_id_stops_the_session(
+    tmp_path: Path, arguments: str, workers: tuple[str, ...]
+) -> None:
     source = f"import pytest\n@pytest.mark.rule({arguments})\ndef test() -> None: ...\n"
-    answer = run_pytest(tmp_path, source)
-    assert answer.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "is no rule id such as LOG-4" in answer.stderr + answer.stdout
+    answer = run_pytest(tmp_path, source, *workers)
+    assert answer.returncode in {pytest.ExitCode.INTERRUPTED, pytest.ExitCode.TESTS_FAILED}
+    assert "is no rule id such as LOG-4" in answer.stdout
+    assert "passed" not in answer.stdout

@@ -17,11 +17,13 @@ import pytest
 from yielded_testing.clock import VirtualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
 pytest.register_assert_rewrite("yielded_testing.storm", "yielded_testing.suites")
 
 _RULE_ID: Final = re.compile(r"[A-Z]{3}-\d+")
+_COLLECTED: Final = "yielded_rules"
+"""Under which name a worker of pytest-xdist tells its controller which tests prove which rule."""
 _MARKERS: Final = (
     "rule(*ids): the rules of the contract that the test proves, such as LOG-4",
     "slow_case: a conformance case that takes about a tenth of a second or more",
@@ -61,14 +63,22 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(SkipsFail())
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse a rule id that is not spelled as one."""
-    for item in items:
-        for marker in item.iter_markers("rule"):
-            for rule in marker.args or ("(none)",):
-                if not isinstance(rule, str) or not _RULE_ID.fullmatch(rule):
-                    message = f"{item.nodeid}: {rule!r} is no rule id such as LOG-4"
-                    raise pytest.UsageError(message)
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Refuse a rule id that is not spelled as one, as tests that cannot be collected."""
+    report = yield
+    items = [one for one in report.result or () if isinstance(one, pytest.Item)]
+    wrong = "\n".join(fault for item in items for fault in _misspelled(item))
+    if wrong:
+        report.outcome, report.longrepr, report.result = "failed", wrong, []
+    return report
+
+
+def _misspelled(item: pytest.Item) -> Iterator[str]:
+    for marker in item.iter_markers("rule"):
+        for rule in marker.args or ("(none)",):
+            if not isinstance(rule, str) or not _RULE_ID.fullmatch(rule):
+                yield f"{item.nodeid}: {rule!r} is no rule id such as LOG-4"
 
 
 def rules_of(item: pytest.Item) -> list[str]:
@@ -80,7 +90,8 @@ def rules_of(item: pytest.Item) -> list[str]:
 class RulesReport:
     """Collects rule -> test -> outcome, and writes it as JSON at the end of the session.
 
-    Outcomes are `passed`, `failed`, `skipped`, or `collected` for a test that was not run.
+    Outcomes are `passed`, `failed`, `skipped`, or `collected` for a test that was not run. With
+    pytest-xdist the workers know the rules, and their controller the outcomes of all of them.
     """
 
     def __init__(self, path: Path) -> None:
@@ -91,7 +102,6 @@ class RulesReport:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Note the tests that are left after deselection."""
         for item in session.items:
-            self._outcomes[item.nodeid] = "collected"
             for rule in rules_of(item):
                 self._rules.setdefault(rule, []).append(item.nodeid)
 
@@ -101,10 +111,19 @@ class RulesReport:
         if tells and self._outcomes.get(report.nodeid) != "failed":
             self._outcomes[report.nodeid] = report.outcome
 
-    def pytest_sessionfinish(self) -> None:
-        """Write the report."""
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: object) -> None:
+        """Take what a worker collected; each collects all of it."""
+        self._rules.update(getattr(node, "workeroutput", {}).get(_COLLECTED, {}))
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the report, or leave that to the controller."""
+        for_controller = getattr(session.config, "workeroutput", None)
+        if for_controller is not None:
+            for_controller[_COLLECTED] = self._rules
+            return
         rules = {
-            rule: {test: self._outcomes[test] for test in tests}
+            rule: {test: self._outcomes.get(test, "collected") for test in tests}
             for rule, tests in sorted(self._rules.items())
         }
         self._path.write_text(json.dumps({"rules": rules}, indent=1) + "\n", encoding="utf-8")
