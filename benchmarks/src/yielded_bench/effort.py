@@ -1,4 +1,4 @@
-"""How much a run measures: enough to see that it works, two minutes, or twenty."""
+"""How much a run measures: enough to see that it works, a few minutes, or half an hour."""
 
 from __future__ import annotations
 

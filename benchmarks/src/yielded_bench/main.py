@@ -16,40 +16,62 @@ from yielded_bench import (
     environment,
     observing,
     opening,
+    postgres,
     processes,
     reading,
+    round_trips,
     statements,
     transferring,
     working,
 )
 from yielded_bench.effort import FULL, QUICK, SMOKE, Effort
 from yielded_bench.figures import Figure, Results
+from yielded_bench.peers import missing
 from yielded_bench.report import (
     RESULTS,
+    ROUND_TRIPS,
     STATEMENTS,
     figure_table,
     result_table,
     results_section,
     write_section,
 )
+from yielded_bench.server import running
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
+    from typing import TypeAlias
 
-PARTS: Final[tuple[Callable[[Effort, Path], Awaitable[Results]], ...]] = (
-    appending.measure,
-    processes.measure,
-    reading.measure,
-    transferring.measure,
-    working.measure,
-    observing.measure,
-    opening.measure,
-)
+    from yielded_bench.server import Server
+
+    Part: TypeAlias = Callable[[Effort, Path, Server], Awaitable[Results]]
+
+
+def _without_server(measure: Callable[[Effort, Path], Awaitable[Results]]) -> Part:
+    return lambda effort, folder, _server: measure(effort, folder)
+
+
+PARTS: Final[dict[str, Part]] = {
+    "appending": _without_server(appending.measure),
+    "processes": _without_server(processes.measure),
+    "reading": _without_server(reading.measure),
+    "transferring": _without_server(transferring.measure),
+    "working": _without_server(working.measure),
+    "observing": _without_server(observing.measure),
+    "opening": _without_server(opening.measure),
+    "postgres": postgres.measure,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark as the arguments say."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.only and options.write is not None:
+        parser.error("a document is written as a whole: leave out --only")
+    measures = options.write is not None and not options.statements
+    if measures and options.effort is not SMOKE and (absent := missing()):
+        parser.error(f"{', '.join(absent)} must be measured too: uv sync --group bench")
     with suppress(KeyboardInterrupt):
         asyncio.run(_run(options))
 
@@ -58,8 +80,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="yielded-bench", description=__doc__)
     efforts = parser.add_mutually_exclusive_group()
     for effort, meaning in (
-        (SMOKE, "fifteen seconds: shows that the harness works, its figures mean nothing"),
-        (QUICK, "two minutes instead of twenty"),
+        (SMOKE, "a minute: shows that the harness works, its figures mean nothing"),
+        (QUICK, "four minutes instead of half an hour"),
     ):
         efforts.add_argument(
             f"--{effort.name}",
@@ -71,6 +93,12 @@ def _parser() -> argparse.ArgumentParser:
         )
     efforts.add_argument(
         "--statements", action="store_true", help="only count statements and rows; measure nothing"
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=PARTS,
+        help="measure only this part; may be given several times, and not with --write",
     )
     parser.add_argument(
         "--write",
@@ -85,26 +113,38 @@ def _parser() -> argparse.ArgumentParser:
 
 
 async def _run(options: argparse.Namespace) -> None:
-    with tempfile.TemporaryDirectory(prefix="yielded-bench-", dir=options.folder) as name:
-        folder = Path(name)
-        if not options.statements:
-            await _measure(options.effort, folder, options.write)
-        lines = statements.table(await statements.count(folder))
-    _print(lines)
-    if options.write is not None:
-        write_section(options.write, STATEMENTS, lines)
+    async with running(options.folder) as server:
+        with tempfile.TemporaryDirectory(prefix="yielded-bench-", dir=options.folder) as name:
+            folder = Path(name)
+            if not options.statements:
+                parts = options.only or list(PARTS)
+                await _measure(options.effort, parts, folder, server, options.write)
+            if not options.only:
+                await _count(folder, server, options.write)
 
 
-async def _measure(effort: Effort, folder: Path, document: Path | None) -> None:
+async def _count(folder: Path, server: Server, document: Path | None) -> None:
+    for section, lines in (
+        (STATEMENTS, statements.table(await statements.count(folder))),
+        (ROUND_TRIPS, round_trips.table(await round_trips.count(server))),
+    ):
+        _print(lines)
+        if document is not None:
+            write_section(document, section, lines)
+
+
+async def _measure(
+    effort: Effort, parts: Sequence[str], folder: Path, server: Server, document: Path | None
+) -> None:
     start, before = time.monotonic(), environment.load()
-    place = await environment.describe(folder, effort.name)
+    place = await environment.describe(folder, server, effort.name)
     results = Results()
-    for part in PARTS:
-        own = folder / part.__module__.rpartition(".")[2]
+    for part in parts:
+        own = folder / part
         own.mkdir()
-        found = await part(effort, own)
+        found = await PARTS[part](effort, own, server)
         results = Results(results.rows + found.rows, results.figures + found.figures)
-        sys.stderr.write(f"{own.name}: done at {time.monotonic() - start:.0f} s\n")
+        sys.stderr.write(f"{part}: done at {time.monotonic() - start:.0f} s\n")
     place += (
         Figure("load over 1, 5 and 15 minutes, before", before),
         Figure("the same, after", environment.load()),

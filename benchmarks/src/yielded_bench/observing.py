@@ -1,9 +1,10 @@
-"""Observers of a SQLite file: what a hundred idle ones cost, and how soon they hear."""
+"""Observers: what a hundred idle ones of a SQLite file cost, and how soon observers hear."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from yielded_bench.children import child
@@ -12,6 +13,7 @@ from yielded_core.records.identifiers import ThreadId
 from yielded_core.storage import open_storage
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
     from pathlib import Path
 
     from yielded_bench.effort import Effort
@@ -27,27 +29,36 @@ async def measure(effort: Effort, folder: Path) -> Results:
     """Observe a hundred threads, first in silence, then while another process commits."""
     url = f"sqlite:///{folder / 'observed.db'}"
     names = [ThreadId(f"observed-{number:03d}") for number in range(OBSERVERS)]
-    async with open_storage(url) as storage:
-        for name in names:
-            await storage.threads.materialize(name, epoch=1)
-        heard: asyncio.Queue[int] = asyncio.Queue()
-        tasks = [asyncio.create_task(_observe(storage, name, heard)) for name in names]
-        try:
-            idle = await _idle(effort.idle_seconds)
-            delays = await _delays(url, names, effort.commits, heard)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+    async with open_storage(url) as storage, observed(storage, names) as heard:
+        idle = await _idle(effort.idle_seconds)
+        found = await delays(url, names, effort.commits, heard)
     rows = (
         at_most(f"{OBSERVERS} idle observers, processor", idle * 100, 1, "% of a core"),
-        at_most("commit of another process until observed, median", median(delays), 30, "ms"),
+        at_most("commit of another process until observed, median", median(found), 30, "ms"),
     )
     late = Figure(
         "commit of another process until observed, 99th percentile",
-        f"{quantile(delays, 0.99):,.0f} ms",
+        f"{quantile(found, 0.99):,.0f} ms",
     )
     return Results(rows, (late,))
+
+
+@asynccontextmanager
+async def observed(
+    storage: Storage, names: Sequence[ThreadId]
+) -> AsyncGenerator[asyncio.Queue[int]]:
+    """Observe threads, and give the instant of each delivery once everything has settled."""
+    for name in names:
+        await storage.threads.materialize(name, epoch=1)
+    heard: asyncio.Queue[int] = asyncio.Queue()
+    tasks = [asyncio.create_task(_observe(storage, name, heard)) for name in names]
+    try:
+        await asyncio.sleep(_SETTLING)  # what begins now is not idleness
+        yield heard
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _observe(storage: Storage, thread: ThreadId, heard: asyncio.Queue[int]) -> None:
@@ -57,14 +68,13 @@ async def _observe(storage: Storage, thread: ThreadId, heard: asyncio.Queue[int]
 
 async def _idle(seconds: float) -> float:
     """Return the share of a core that this process takes while nothing happens."""
-    await asyncio.sleep(_SETTLING)  # what begins now is not idleness
     processor, start = time.process_time(), time.perf_counter()
     await asyncio.sleep(seconds)
     return (time.process_time() - processor) / (time.perf_counter() - start)
 
 
-async def _delays(
-    url: str, names: list[ThreadId], commits: int, heard: asyncio.Queue[int]
+async def delays(
+    url: str, names: Sequence[ThreadId], commits: int, heard: asyncio.Queue[int]
 ) -> list[float]:
     """Return the milliseconds from each acknowledgement to its delivery, in order of commit.
 

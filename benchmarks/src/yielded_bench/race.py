@@ -35,10 +35,10 @@ class Lane:
         """Records a second."""
         return [rate * self.subject.size for rate in self.rates]
 
-    def figure(self) -> Figure:
-        """Return the medians as text."""
+    def figure(self, unit: str = "records/s") -> Figure:
+        """Return the medians as text; the unit is that of a record or of what else is done."""
         rate, cost = median(self.records), median(self.processor) * 1e6 / self.subject.size
-        return Figure(self.subject.name, f"{rate:,.0f} records/s, {cost:,.0f} us of processor each")
+        return Figure(self.subject.name, f"{rate:,.0f} {unit}, {cost:,.0f} us of processor each")
 
 
 async def race(subjects: Sequence[Subject], effort: Effort, folder: Path) -> list[Lane]:
@@ -84,7 +84,7 @@ async def timed(work: Callable[[], Awaitable[None]]) -> tuple[float, float]:
 
 
 async def _measure(lane: Lane, steps: int) -> None:
-    elapsed, processor = await timed(lane.subject.prepare(steps))
+    elapsed, processor = await timed(await lane.subject.prepare(steps))
     done = steps * lane.subject.tasks
     lane.rates.append(done / elapsed)
     lane.processor.append(processor / done)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 RESULTS: Final = "results"
 STATEMENTS: Final = "statements"
+ROUND_TRIPS: Final = "round trips"
 
 
 def result_table(results: Results) -> list[str]:

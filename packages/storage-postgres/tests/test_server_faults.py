@@ -12,11 +12,11 @@ from uuid import uuid4
 
 import pytest
 from server_side import PASSWORD, Place, connect, outcome, until
-from servers import UNFLUSHED, Server, running
 
 from yielded_core.errors import StorageBusy, StorageFull, StorageUnavailable, YieldedError
 from yielded_core.records.identifiers import ThreadId
 from yielded_storage_postgres import open_storage
+from yielded_testing.postgres import UNFLUSHED, Server, running
 from yielded_testing.suites.builders import EMPTY, THREAD, Writer, batch, note, notes
 from yielded_testing.suites.ledger_builders import LaneScript
 from yielded_testing.suites.support import observing, refused, stored_names
@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
     from pathlib import Path
 
-    from servers import Installation
-
     from yielded_core.ports.values import Appended
     from yielded_storage_postgres.store import PostgresStorage
+    from yielded_testing.postgres import Installation
 
 CONNECTIONS: Final = 12
 """What the server gives altogether, three of them to superusers only."""

@@ -1,7 +1,11 @@
-"""The conformance suites over the PostgreSQL adapter."""
+"""The conformance suites over the PostgreSQL adapter.
+
+`YIELDED_POSTGRES_OPTIONS` adds options to the URL of their stores, such as `partitions=4`.
+"""
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -42,7 +46,8 @@ async def open_again(
         suite_schemas.append(free_schemas[-1])
     schema = free_schemas.pop()
     await empty(postgres_url, schema)
-    yield partial(open_storage, f"{postgres_url}?schema={schema}")
+    options = os.environ.get("YIELDED_POSTGRES_OPTIONS", "")
+    yield partial(open_storage, f"{postgres_url}?schema={schema}&{options}".rstrip("&"))
     free_schemas.append(schema)
 
 

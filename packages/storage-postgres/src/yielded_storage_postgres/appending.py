@@ -21,7 +21,7 @@ from yielded_core.records.identifiers import Digest
 from yielded_core.records.payloads import SubmissionSettled
 from yielded_core.sql.ledger_statements import IN_TURN
 from yielded_storage_postgres.dialect import in_schema
-from yielded_storage_postgres.known import Known, KnownThreads
+from yielded_storage_postgres.known import Known
 from yielded_storage_postgres.names import is_own_key
 from yielded_storage_postgres.planning import (
     GUARD,
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from yielded_core.ports.values import Appended, PreparedBatch, Tail
     from yielded_core.records.identifiers import ThreadId
     from yielded_storage_postgres.database import Database
+    from yielded_storage_postgres.known import KnownThreads
     from yielded_storage_postgres.planning import Plan, Shape
 
 _LOOK: Final = """
@@ -113,11 +114,13 @@ _FINAL_PARAMETERS: Final = 3
 class Appending:
     """Appends by one statement, over one open store."""
 
-    def __init__(self, database: Database, instant: Callable[[], int] | None) -> None:
+    def __init__(
+        self, database: Database, known: KnownThreads, instant: Callable[[], int] | None
+    ) -> None:
         """Follow the server's clock, or what `instant` returns."""
         self._database = database
+        self._known = known
         self._instant = instant
-        self._known = KnownThreads()
 
     async def append(
         self, thread: ThreadId, batch: PreparedBatch, expected: Tail, epoch: int
@@ -192,7 +195,7 @@ class Appending:
     ) -> bool:
         """Commit a plan where the thread is as it was known to be."""
         thread = known.state.thread_id
-        done = await self._database.alone(text, *plan.guard, *values, *plan.columns, touches=thread)
+        done = await self._database.alone(text, *plan.guard, *values, *plan.values, touches=thread)
         if done:
             self._known.learn(known.after(plan.appended.tail, plan.progress))
         else:

@@ -13,6 +13,7 @@ from sqlalchemy.engine.result import IteratorResult, SimpleResultMetaData
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.util import greenlet_spawn
 
 from yielded_core.errors import StorageBusy, StorageUnavailable, StoreMissing
 from yielded_core.layout.classify import Current
@@ -29,7 +30,7 @@ from yielded_storage_postgres.notices import Notices
 from yielded_storage_postgres.session import KEYED, ReadingSession, WritingSession
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 
     import asyncpg
     from sqlalchemy import Connection, Executable, Result, Table
@@ -96,7 +97,7 @@ class Database:
         self.extra_indexes: tuple[str, ...] = ()
         self._engine: AsyncEngine | None = None
         self._observers = Observers()
-        self._notices = Notices(self._connect, self._observers, address.schema)
+        self._notices = Notices(self._connect, self._observers, address)
 
     async def open(self) -> None:
         """Connect, and create the layout where there is none."""
@@ -230,26 +231,33 @@ class Database:
         statements copes with, or tells more about.
         """
         with self.lifecycle.operation(), typed():
-            async with self.engine.connect() as pooled:
-                raw = await pooled.get_raw_connection()
-                driver = cast("asyncpg.Connection[asyncpg.Record]", raw.driver_connection)
-                try:
-                    rows = [tuple(row) for row in await driver.fetch(text, *values)]
-                except Exception as error:
-                    if driver.is_closed() or is_lost(error):
-                        await pooled.invalidate()
-                        await self.engine.dispose()  # the others of the pool are no better
-                        raise
-                    state = sqlstate_of(error)
-                    if state[:2] in _DECIDED_OTHERWISE or state == READ_ONLY:
-                        return []
-                    raise
-                except BaseException:  # cancelled: nobody waits for its answer any more
-                    await pooled.invalidate()
-                    raise
+            rows = await self._fetched(text, values)
             if touches is not None and rows:
                 self._notices.touch(touches)
             return rows
+
+    async def _fetched(self, text: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        # Straight from the pool: what SQLAlchemy puts around a connection, and a task of its own
+        # for giving it back, would cost more of the processor than the statement does.
+        pooled = await self.engine.raw_connection()
+        driver = cast("asyncpg.Connection[asyncpg.Record]", pooled.driver_connection)
+        try:
+            rows = [tuple(row) for row in await driver.fetch(text, *values)]
+        except Exception as error:
+            if driver.is_closed() or is_lost(error):
+                await greenlet_spawn(pooled.invalidate)
+                await self.engine.dispose()  # the others of the pool are no better
+                raise
+            await greenlet_spawn(pooled.close)
+            state = sqlstate_of(error)
+            if state[:2] in _DECIDED_OTHERWISE or state == READ_ONLY:
+                return []
+            raise
+        except BaseException:  # cancelled: nobody waits for its answer any more
+            await greenlet_spawn(pooled.invalidate)
+            raise
+        await greenlet_spawn(pooled.close)
+        return rows
 
     async def whole(self, rows: list[tuple[Any, ...]], thread: ThreadId) -> list[tuple[Any, ...]]:
         """Return rows that one statement gave, with whole names instead of their keys."""

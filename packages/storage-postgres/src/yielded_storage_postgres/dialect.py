@@ -69,6 +69,7 @@ def statement(shared: str, schema: str, *, locking: bool = False) -> Statement:
     return Statement(f"{text} FOR UPDATE" if locking else text, tuple(names))
 
 
+@lru_cache(maxsize=1_024)
 def in_schema(text: str, schema: str) -> str:
     """Return a statement about the tables of a schema, which is quoted."""
     return _TABLE.sub(lambda found: f"{schema}.{found[0]}", text)

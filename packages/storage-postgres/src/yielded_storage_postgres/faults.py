@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import asyncpg
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, EmulatedDBAPIException
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from yielded_core.errors import (
@@ -52,6 +52,12 @@ _CLASSES: Final[Mapping[str, tuple[type[StorageError], str]]] = {
 }
 _DRIVER: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 """The last one where a connection ends between two statements and the driver has half noticed."""
+_RAISED: Final = (
+    DBAPIError,
+    EmulatedDBAPIException,  # what SQLAlchemy's pool raises where it cannot connect
+    *_DRIVER,
+    OSError,
+)
 _ENDED: Final = ("08", "57P")
 
 
@@ -98,5 +104,5 @@ def typed() -> Generator[None]:
         yield
     except PoolTimeout:
         raise StorageBusy("no connection came free in time") from None
-    except (DBAPIError, *_DRIVER, OSError) as error:
+    except _RAISED as error:
         raise storage_fault(error) from None

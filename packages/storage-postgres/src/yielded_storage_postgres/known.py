@@ -59,6 +59,12 @@ class KnownThreads:
         if len(self._threads) > MOST_THREADS:
             self._threads.popitem(last=False)
 
+    def learn_state(self, state: ThreadState) -> None:
+        """Keep the row of a thread, and the progress of its runs where the tail is still there."""
+        before = self.get(state.thread_id)
+        same = before is not None and before.state._replace(epoch=state.epoch) == state
+        self.learn(Known(state, before.progress if before is not None and same else {}))
+
     def forget(self, thread: ThreadId) -> None:
         """Drop what turned out to be stale."""
         self._threads.pop(thread, None)

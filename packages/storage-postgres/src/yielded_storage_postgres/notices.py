@@ -14,21 +14,30 @@ from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 
+from yielded_storage_postgres.dialect import in_schema
+from yielded_storage_postgres.names import key_of
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
     from yielded_core.observing import Observers
     from yielded_core.records.identifiers import ThreadId
+    from yielded_storage_postgres.address import Address
 
 WINDOW_SECONDS: Final = 0.010
 """Between two statements that notify: what is touched meanwhile goes out with the second."""
 POLL_SECONDS: Final = 30.0
-"""After so long every observer looks again, in case that a notice was lost with its sender."""
+"""After so long one statement looks which observed threads moved, in case that a notice was lost
+with its sender."""
 RETRY_SECONDS: Final = 0.25
 """Between two attempts to connect; each is twice as long as the one before, up to MOST_RETRY."""
 MOST_RETRY_SECONDS: Final = 5.0
 CLOSE_SECONDS: Final = 2.0
 _NOTIFY: Final = "SELECT pg_notify(channel, '') FROM unnest($1::text[]) AS channel"
+_LOOK: Final = """
+SELECT thread_id, generation, tail_sequence, tail_digest FROM yielded_threads
+ WHERE thread_id = ANY($1::text[])
+"""
 _LOST: Final = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
 _logger: Final = logging.getLogger(__name__)
 
@@ -44,16 +53,18 @@ class Notices:
         self,
         connect: Callable[[], Awaitable[asyncpg.Connection[asyncpg.Record]]],
         observers: Observers,
-        schema: str,
+        address: Address,
     ) -> None:
         self._connect = connect
         self._observers = observers
-        self._schema = schema
+        self._schema = address.schema
+        self._look = in_schema(_LOOK.strip(), address.quoted_schema)
         self._touched: set[str] = set()
         self._to_send = asyncio.Event()
         self._sent = asyncio.Event()
         self._to_listen = asyncio.Event()
         self._heard: dict[str, ThreadId] = {}
+        self._seen: dict[str, asyncpg.Record | None] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def touch(self, thread: ThreadId) -> None:
@@ -113,22 +124,20 @@ class Notices:
         while True:
             try:
                 connection = await self._connect()
+                try:
+                    await self._hear(connection)
+                finally:
+                    await _closed(connection)
+                wait = RETRY_SECONDS
             except _LOST:
+                _logger.info("nothing is heard of other processes; connecting again")
                 self._observers.wake_all()
                 await asyncio.sleep(wait)
                 wait = min(2 * wait, MOST_RETRY_SECONDS)
-                continue
-            wait = RETRY_SECONDS
-            try:
-                await self._hear(connection)
-            except _LOST:
-                _logger.info("the connection that listens was lost; connecting again")
-            finally:
-                await _closed(connection)
 
     async def _hear(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         """Listen until the connection is lost."""
-        self._heard = {}
+        self._heard, self._seen = {}, {}
         connection.add_termination_listener(self._lose)
         while not connection.is_closed():
             self._to_listen.clear()
@@ -139,12 +148,22 @@ class Notices:
             for channel in wanted.keys() - self._heard.keys():
                 self._heard[channel] = wanted[channel]
                 await connection.add_listener(channel, self._wake)
-                self._observers.wake((wanted[channel],))  # what was committed just before
-            try:
+            if wanted:
+                self._observers.wake(await self._moved(connection))
+            with suppress(TimeoutError):
                 async with asyncio.timeout(POLL_SECONDS):
                     await self._to_listen.wait()
-            except TimeoutError:
-                self._observers.wake_all()
+
+    async def _moved(self, connection: asyncpg.Connection[asyncpg.Record]) -> list[ThreadId]:
+        """Return which of the threads that are heard moved since the look before, or are new."""
+        threads = {key_of(thread): thread for thread in self._heard.values()}
+        found = {row[0]: row for row in await connection.fetch(self._look, list(threads))}
+        before, self._seen = self._seen, {key: found.get(key) for key in threads}
+        return [
+            thread
+            for key, thread in threads.items()
+            if key not in before or before[key] != self._seen[key]
+        ]
 
     def _lose(self, _connection: object) -> None:
         self._to_listen.set()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from yielded_core.ledger.lane import token_digest
-from yielded_core.ports.values import Tail
+from yielded_core.log.append import ThreadState
 from yielded_core.ports.work import Grant
 from yielded_core.records.bounds import LAST_EPOCH
 from yielded_core.records.identifiers import Digest
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from yielded_core.ledger.requests import Claim, Renew
     from yielded_storage_postgres.database import Database
+    from yielded_storage_postgres.known import KnownThreads
 
 # The lease is on the row of the thread, which is locked and looked at again. What was seen of the
 # lane before counts only where its version is still the same then. The clock is read once the lock
@@ -54,8 +55,8 @@ won AS (
           OR t.lease_expires_at <= clock.instant
              AND (t.owner_attempt <> $2 OR t.owner_token <> $3))
      AND t.epoch < {LAST_EPOCH}
-  RETURNING t.generation, t.epoch, t.lease_expires_at, t.tail_sequence, t.tail_digest,
-            head.queue_sequence),
+  RETURNING t.lease_expires_at, t.generation, t.epoch, t.tail_sequence, t.tail_digest,
+            t.indexed_through, t.fact_revision, head.queue_sequence),
 listed AS (
   INSERT INTO yielded_runnable AS r SELECT $1, lease_expires_at FROM won
   ON CONFLICT (thread_id) DO UPDATE SET since = greatest(r.since, excluded.since))
@@ -63,7 +64,8 @@ UPDATE yielded_submissions AS s SET state = {CLAIMED_STATE}
   FROM won
  WHERE s.thread_id = $1 AND s.generation = won.generation
    AND s.queue_sequence = won.queue_sequence
-RETURNING won.epoch, won.lease_expires_at, won.tail_sequence, won.tail_digest, {CONTROL}
+RETURNING won.lease_expires_at, won.generation, won.epoch, won.tail_sequence, won.tail_digest,
+          won.indexed_through, won.fact_revision, {CONTROL}
 """
 RENEW: Final = f"""
 WITH locked AS MATERIALIZED (
@@ -87,9 +89,12 @@ SELECT lease_expires_at FROM renewed
 class Owning:
     """Claims and renewals over one open store."""
 
-    def __init__(self, database: Database, instant: Callable[[], int] | None) -> None:
+    def __init__(
+        self, database: Database, known: KnownThreads, instant: Callable[[], int] | None
+    ) -> None:
         """Follow the server's clock, or what `instant` returns."""
         self._database = database
+        self._known = known
         self._instant = instant
 
     async def claim(self, asked: Claim) -> Grant | None:
@@ -108,9 +113,12 @@ class Owning:
         if not found:
             return None
         (row,) = await self._database.whole(found, thread)
-        epoch, expires, sequence, digest, *control = row
-        tail = Tail(sequence, Digest(digest.hex()))
-        return Grant(submission_of(control), attempt, epoch, expires, tail, replayed=False)
+        expires, generation, epoch, sequence, digest, indexed, revision, *control = row
+        state = ThreadState(
+            thread, generation, epoch, sequence, Digest(digest.hex()), indexed, revision
+        )
+        self._known.learn_state(state)
+        return Grant(submission_of(control), attempt, epoch, expires, state.tail, replayed=False)
 
     async def renew(self, asked: Renew) -> int | None:
         """Extend an ownership; None where nothing was done."""

@@ -35,19 +35,23 @@ seen AS MATERIALIZED (
   SELECT generation, tail_digest, lane_version FROM yielded_threads WHERE thread_id = $1)
 """
 MOVED: Final = "tail_sequence = $7, tail_digest = $8, indexed_through = $7"
+_HOLDS: Final = """
+SELECT 1 FROM unnest($6::text[]) AS n (name), LATERAL (
+  SELECT 1 FROM {table} AS r
+   WHERE r.thread_id = $1 AND r.generation = $2 AND r.record_id = n.name
+   LIMIT 1) AS held
+"""
+"""The limit keeps each name a look-up of its own: of many names at once, the planner would rather
+walk through the whole thread (LOG-18)."""
 # A statement that waits for a lock looks at the row of the thread again, and at nothing else: what
 # it has seen of other tables counts only where the thread has not moved meanwhile. Records that an
 # archive takes leave their table without moving the tail, so both tables are asked in one snapshot.
-GUARD: Final = """
+GUARD: Final = f"""
 t.thread_id = $1 AND t.generation = $2 AND t.epoch = $3
 AND t.tail_sequence = $4 AND t.tail_digest = $5 AND t.indexed_through >= $4
 AND seen.generation = $2 AND seen.tail_digest = $5
-AND NOT EXISTS (
-  SELECT 1 FROM yielded_records AS r
-   WHERE r.thread_id = $1 AND r.generation = $2 AND r.record_id = ANY($6::text[]))
-AND NOT EXISTS (
-  SELECT 1 FROM yielded_archived_records AS r
-   WHERE r.thread_id = $1 AND r.generation = $2 AND r.record_id = ANY($6::text[]))
+AND NOT EXISTS ({_HOLDS.format(table="yielded_records")})
+AND NOT EXISTS ({_HOLDS.format(table="yielded_archived_records")})
 """
 APPEND: Final = f"""
 WITH {SEEN}, moved AS (
@@ -65,6 +69,8 @@ class Rows(NamedTuple):
     statement: str
     types: tuple[str, ...]
     """Of the columns after thread and generation."""
+    one: bool
+    """Whether there is one row, whose values need no arrays, which cost both sides more."""
 
 
 Shape = tuple[Rows, ...]
@@ -78,8 +84,8 @@ class Plan(NamedTuple):
     guard: tuple[object, ...]
     """Values of the guard: thread, generation, epoch, tail, record ids, the tail to come."""
     shape: Shape
-    columns: tuple[list[object], ...]
-    """Values of the rows, column by column, in the order of the shape."""
+    values: tuple[object, ...]
+    """Of the rows in the order of the shape: those of one row, or the columns of several."""
     progress: dict[str, bytes]
     """What it leaves of the progress of its runs."""
 
@@ -136,10 +142,8 @@ def plan_append(
     """
     session = PlannedSession(state, progress)
     appended = log_writes.append(session, state.thread_id, batch, expected, epoch)
-    rows = session.rows.items()
-    columns = tuple(column for _, values in rows for column in _columns(values))
     names = [encoded.record.record_id for encoded in batch.records]
-    if not all(map(is_own_key, (state.thread_id, *names))) or not all(map(_own_keys, columns)):
+    if not all(map(is_own_key, (state.thread_id, *names))) or not _own_keys(session.rows.values()):
         raise NotPlanned
     tail = appended.tail
     guard = (
@@ -152,10 +156,12 @@ def plan_append(
         tail.sequence,
         bytes.fromhex(tail.digest),
     )
-    shape = tuple(Rows(statement, _types(values[0])) for statement, values in rows)
+    rows = session.rows.items()
+    shape = tuple(Rows(text, _types(some[0]), len(some) == 1) for text, some in rows)
+    values = tuple(value for some in session.rows.values() for value in _values(some))
     moved = session.rows.get(log_statements.SET_RUN_PROGRESS, [])
     left = {str(run): state for *_, run, state in moved if isinstance(state, bytes)}
-    return Plan(appended, guard, shape, columns, left)
+    return Plan(appended, guard, shape, values, left)
 
 
 @lru_cache(maxsize=1_024)
@@ -168,11 +174,16 @@ def append_statement(schema: str, shape: Shape) -> str:
 def writes(shape: Shape, first: int) -> str:
     """Return the parts of a statement that insert the rows, their parameters from `first` on."""
     parts: list[str] = []
-    for number, (statement, types) in enumerate(shape):
-        arrays = ", ".join(f"${first + at}::{kind}[]" for at, kind in enumerate(types))
-        names = ", ".join(f"c{at}" for at in range(len(types)))
+    for number, (statement, types, one) in enumerate(shape):
+        given = [f"${first + at}::{kind}" for at, kind in enumerate(types)]
         first += len(types)
-        select = f"SELECT $1, moved.generation, {names} FROM moved, unnest({arrays}) AS x ({names})"
+        if one:
+            select = f"SELECT $1, moved.generation, {', '.join(given)} FROM moved"
+        else:
+            arrays = ", ".join(f"{each}[]" for each in given)
+            names = ", ".join(f"c{at}" for at in range(len(types)))
+            rows = f"unnest({arrays}) AS x ({names})"
+            select = f"SELECT $1, moved.generation, {names} FROM moved, {rows}"
         parts.append(f", written_{number} AS ({_VALUES.sub(select, statement)})")
     return "".join(parts)
 
@@ -182,13 +193,21 @@ def _row(state: ThreadState) -> tuple[object, ...]:
     return generation, epoch, sequence, bytes.fromhex(digest), indexed, revision
 
 
-def _columns(rows: Sequence[tuple[object, ...]]) -> list[list[object]]:
+def _values(rows: Sequence[tuple[object, ...]]) -> Sequence[object]:
+    """Return the values of one row, or the columns of several."""
+    if len(rows) == 1:
+        return rows[0][_KEY_COLUMNS:]
     return [list(column) for column in zip(*rows, strict=True)][_KEY_COLUMNS:]
 
 
 def _types(row: tuple[Any, ...]) -> tuple[str, ...]:
-    return tuple(_TYPES[type(value)] for value in row[_KEY_COLUMNS:])
+    return tuple([_TYPES[type(value)] for value in row[_KEY_COLUMNS:]])
 
 
-def _own_keys(column: Sequence[object]) -> bool:
-    return all(is_own_key(value) for value in column if isinstance(value, str))
+def _own_keys(written: Iterable[Sequence[tuple[object, ...]]]) -> bool:
+    for rows in written:
+        for row in rows:
+            for value in row[_KEY_COLUMNS:]:
+                if isinstance(value, str) and not is_own_key(value):
+                    return False
+    return True

