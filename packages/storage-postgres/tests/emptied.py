@@ -27,6 +27,8 @@ _TABLES: Final = """
 SELECT format('DELETE FROM %I.%I', $1::text, relname) FROM pg_class
  WHERE relnamespace = to_regnamespace($1) AND relkind = 'r' AND relname <> 'yielded_header'
 """
+EMPTIED: Final = "yielded_emptied"
+"""In the server's log of changes, with the transaction that emptied a store."""
 
 
 async def empty(server: str, schema: str) -> None:
@@ -35,7 +37,8 @@ async def empty(server: str, schema: str) -> None:
     try:
         rows = await connection.fetch(_TABLES, schema)
         if rows:
-            await connection.execute(";".join(row[0] for row in rows))
+            said = f"SELECT pg_logical_emit_message(true, '{EMPTIED}', '')"
+            await connection.execute(";".join((said, *(row[0] for row in rows))))
             await connection.execute("UPDATE yielded_header SET epoch_floor = 0")
     finally:
         await connection.close()
