@@ -7,6 +7,7 @@ import time
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
+import asyncpg
 import pytest
 from server_side import part, until
 from sqlalchemy import event
@@ -22,7 +23,7 @@ from yielded_testing.suites.support import names, observing, sequences
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from server_side import Place
+    from server_side import Place, Raw
 
     from yielded_storage_postgres.store import PostgresStorage
 
@@ -145,6 +146,42 @@ async def test_a_notice_goes_out_after_the_sending_connection_was_killed(
             (sending,) = await place.backends("%pg_notify(%")
             await place.raw.execute("SELECT pg_terminate_backend($1)", sending)
             await gone(place, sending)
+
+
+@pytest.mark.rule("LOG-9", "STO-3")
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionResetError("cut"),
+        asyncpg.InterfaceError("closed"),
+        asyncpg.InternalClientError("the driver has half noticed that its connection ended"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+async def test_a_notice_that_fails_goes_out_later(
+    storage: PostgresStorage,
+    other: PostgresStorage,
+    monkeypatch: pytest.MonkeyPatch,
+    place: Place,
+    error: Exception,
+) -> None:
+    execute = asyncpg.Connection.execute
+    failed: list[str] = []
+
+    async def failing(self: Raw, query: str, *values: object) -> str:
+        if "pg_notify" in query and len(failed) < 3:
+            failed.append(query)
+            raise error
+        return await execute(self, query, *values)
+
+    writer = await Writer.begin(other)
+    async with observing(storage) as seen:
+        await listening(place)
+        monkeypatch.setattr(asyncpg.Connection, "execute", failing)
+        await writer.append(note("one"))
+        async with asyncio.timeout(SOON):
+            await seen.until(1)
+    assert len(failed) == 3
 
 
 async def gone(place: Place, pid: int) -> None:

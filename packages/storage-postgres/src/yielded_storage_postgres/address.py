@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import urlencode
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.dialects.postgresql.asyncpg import dialect
@@ -24,6 +26,7 @@ _PLACE: Final = re.compile(r"[^:,]+:[0-9]+")
 _PLACES: Final = ("host", "port")
 """Options that say where several servers are, or which socket."""
 _TLS: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+_TLS_FILES: Final = ("sslcert", "sslcrl", "sslkey", "sslrootcert")
 _TARGETS: Final = ("any", "primary", "read-write", "standby", "read-only")
 _WRITABLE: Final = "read-write"
 """Which of several servers is meant where nothing else is said."""
@@ -47,7 +50,7 @@ _SETTINGS: Final = (
     "synchronous_commit",
 )
 """Settings of the server, for every connection."""
-_KNOWN: Final = tuple(sorted((*_OWN, *_PLACES, *_DRIVER, *_SETTINGS)))
+_KNOWN: Final = tuple(sorted((*_OWN, *_PLACES, *_TLS_FILES, *_DRIVER, *_SETTINGS)))
 _APPLICATION: Final = "yielded"
 _MOST_PORT: Final = 65_535
 _SEVERAL: Final = "write host=HOST:PORT for each server, or host=HOST,HOST&port=PORT,PORT"
@@ -107,8 +110,9 @@ def parse_url(url: str) -> Address:
     `standby`, `read-only` or `any`. So a store follows a failover without being opened again.
 
     TLS: `sslmode=disable|allow|prefer|require|verify-ca|verify-full`, by default `prefer`. The last
-    two check the server by the certificates in the file that the environment variable
-    `PGSSLROOTCERT` names, or in `~/.postgresql/root.crt`.
+    two check the server by the certificates in the file `sslrootcert`, which may also be named by
+    the environment variable `PGSSLROOTCERT` or lie in `~/.postgresql/root.crt`; `sslcrl` lists what
+    was revoked. `sslcert` and `sslkey` are the files by which the server knows us.
 
     Timeouts: `deadline`, 30 seconds by default, is how long an operation waits for a connection of
     the pool, and, shared out between several servers, how long it takes at most to connect.
@@ -138,7 +142,9 @@ def parse_url(url: str) -> Address:
         _choice(options, "create", ("true", "false")) == "true",
         _number(options, "deadline", _DEFAULT_DEADLINE, 3_600),
         _whole_number("pool", options.get("pool", "16"), 1, _MOST_CONNECTIONS),
-        ({"target_session_attrs": _WRITABLE} if hosts > 1 else {}) | _driver(options),
+        ({"target_session_attrs": _WRITABLE} if hosts > 1 else {})
+        | _driver(options)
+        | _tls_files(options),
         {name: options[name] for name in _SETTINGS if name in options},
         _whole_number("partitions", options.get("partitions", "0"), 0, MOST_PARTITIONS),
     )
@@ -191,6 +197,15 @@ def _driver(options: Mapping[str, str]) -> dict[str, object]:
             except ValueError:
                 raise InvalidStoreUrl(f"{name} has a value that the driver does not know") from None
     return given
+
+
+def _tls_files(options: Mapping[str, str]) -> dict[str, object]:
+    """Return files of certificates and keys as the driver takes them: in a URL of no server."""
+    files = {name: options[name] for name in _TLS_FILES if name in options}
+    for name, file in files.items():
+        if not os.access(file, os.R_OK):
+            raise InvalidStoreUrl(f"{name} names no file that can be read")
+    return {"dsn": f"postgresql:///?{urlencode(files)}"} if files else {}
 
 
 def _whole_number(name: str, text: str, least: int, most: int) -> int:

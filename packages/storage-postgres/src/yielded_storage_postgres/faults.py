@@ -50,12 +50,12 @@ _CLASSES: Final[Mapping[str, tuple[type[StorageError], str]]] = {
     "57": (StorageUnavailable, "the server shuts down or is starting"),
     "58": (StorageUnavailable, "the server's own system failed"),
 }
-_DRIVER: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+DRIVER_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 """The last one where a connection ends between two statements and the driver has half noticed."""
 _RAISED: Final = (
     DBAPIError,
     EmulatedDBAPIException,  # what SQLAlchemy's pool raises where it cannot connect
-    *_DRIVER,
+    *DRIVER_ERRORS,
     OSError,
 )
 _ENDED: Final = ("08", "57P")

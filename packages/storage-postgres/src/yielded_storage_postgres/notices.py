@@ -12,13 +12,14 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-import asyncpg
-
 from yielded_storage_postgres.dialect import in_schema
+from yielded_storage_postgres.faults import DRIVER_ERRORS
 from yielded_storage_postgres.names import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
+
+    import asyncpg
 
     from yielded_core.observing import Observers
     from yielded_core.records.identifiers import ThreadId
@@ -38,7 +39,7 @@ _LOOK: Final = """
 SELECT thread_id, generation, tail_sequence, tail_digest FROM yielded_threads
  WHERE thread_id = ANY($1::text[])
 """
-_LOST: Final = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
+_LOST: Final = (OSError, *DRIVER_ERRORS)
 _logger: Final = logging.getLogger(__name__)
 
 
@@ -102,6 +103,7 @@ class Notices:
 
     async def _send(self) -> None:
         connection: asyncpg.Connection[asyncpg.Record] | None = None
+        wait = WINDOW_SECONDS
         try:
             while True:
                 await self._to_send.wait()
@@ -109,10 +111,20 @@ class Notices:
                 channels, self._touched = sorted(self._touched), set()
                 try:
                     if connection is None or connection.is_closed():
+                        connection = None
                         connection = await self._connect()
                     await connection.execute(_NOTIFY, channels)
                 except _LOST:
-                    connection = None  # others find out by looking again
+                    self._touched.update(channels)
+                    self._to_send.set()
+                    if connection is None:
+                        self._sent.set()  # nobody can be told now: closing does not wait for it
+                    lost, connection = connection, None
+                    await _closed(lost)
+                    await asyncio.sleep(wait)
+                    wait = min(2 * wait, MOST_RETRY_SECONDS)
+                    continue
+                wait = WINDOW_SECONDS
                 if not self._to_send.is_set():
                     self._sent.set()
                 await asyncio.sleep(WINDOW_SECONDS)
