@@ -73,20 +73,32 @@ def postgres_url(server_of_tests: Server, suite_schemas: list[str]) -> Iterator[
 
 @pytest.fixture
 async def client_programs(postgres_url: str, programs: Installation) -> Path:
-    """The folder of `pg_dump` and its like: of the server's version where one is installed."""
-    carried = programs.programs
-    installed = shutil.which("pg_dump")
-    if "YIELDED_POSTGRES_URL" not in os.environ or installed is None:
-        return carried
+    """The folder of `pg_dump` and its like, of the server's version: newer ones say too much."""
     server = make_url(postgres_url).set(query={}).render_as_string(hide_password=False)
     connection = await connect(server, "public")
-    version = connection.get_server_version().major
+    major = connection.get_server_version().major
     await connection.close()
-    program = await asyncio.create_subprocess_exec(
-        installed, "--version", stdout=asyncio.subprocess.PIPE
+    on_the_path = shutil.which("pg_dump")
+    for folder in (
+        programs.programs,
+        *([Path(on_the_path).parent] if on_the_path else []),
+        Path(f"/usr/lib/postgresql/{major}/bin"),  # where Debian has them
+        Path(os.environ.get("YIELDED_POSTGRES_BIN", "")),
+    ):
+        if await _version(folder / "pg_dump") == major:
+            return folder
+    pytest.fail(f"Install the client programs of PostgreSQL {major}: pg_dump is not on the path.")
+
+
+async def _version(program: Path) -> int | None:
+    """Return the major version that a program says it has."""
+    if not program.is_file():
+        return None
+    running = await asyncio.create_subprocess_exec(
+        program, "--version", stdout=asyncio.subprocess.PIPE
     )
-    said, _ = await program.communicate()
-    return Path(installed).parent if f" {version}.".encode() in said else carried
+    said, _ = await running.communicate()
+    return int(said.split()[2].split(b".")[0])
 
 
 @pytest.fixture
